@@ -32,11 +32,6 @@ const order: readonly string[] = [
   'panic',
 ];
 
-/** The standard stages, each with its defaults, in their order. */
-export function standardStages(): readonly StageFactory[] {
-  return exactStages(order.flatMap((name) => (name in standard ? [standard[name as StandardStageName]()] : [])));
-}
-
 /** Lists of stages that are complete, which `stagesOf` returns unchanged. */
 const complete = new WeakSet<readonly StageFactory[]>();
 
@@ -55,9 +50,9 @@ export function without(...names: StandardStageName[]): StageFactory {
 }
 
 /**
- * Returns all stages of a balancer in their order, from those that its options list. The application's own come first, in the order of the
- * list, because they say which endpoints are meant. Then come the standard stages and added ones, in the library's order. A stage with the
- * name of a standard one takes its place.
+ * Returns all stages of a balancer in their order, from those that its options list; without any, the standard stages with their defaults.
+ * The application's own come first, in the order of the list, because they say which endpoints are meant. Then come the standard stages and
+ * added ones, in the library's order. A stage with the name of a standard one takes its place.
  */
 export function stagesOf(stages: readonly StageFactory[] = []): readonly StageFactory[] {
   if (complete.has(stages)) return stages;

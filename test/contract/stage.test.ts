@@ -4,7 +4,7 @@ import { outlierEjection } from '../../src/stage/outlier-ejection.js';
 import { panic } from '../../src/stage/panic.js';
 import { pushback } from '../../src/stage/pushback.js';
 import { slowStart } from '../../src/stage/slow-start.js';
-import { standardStages } from '../../src/stage/standard-stages.js';
+import { stagesOf } from '../../src/stage/standard-stages.js';
 import { subset } from '../../src/stage/subset.js';
 import { zone } from '../../src/stage/zone.js';
 import { stageContract } from './stage.js';
@@ -29,4 +29,4 @@ stageContract('all at once', [
   slowStart(),
   panic(),
 ]);
-stageContract('standardStages', standardStages());
+stageContract('the standard stages', stagesOf());

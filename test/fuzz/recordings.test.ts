@@ -12,7 +12,7 @@ import { checksumOf, type DumpHeader } from '../../src/recorder/format.js';
 import { podsAt } from '../../src/recorder/pods-at.js';
 import { readDump } from '../../src/recorder/read-dump.js';
 import { drawIndex, type Rng } from '../../src/runtime/rng.js';
-import { standardStages } from '../../src/stage/standard-stages.js';
+import { stagesOf } from '../../src/stage/standard-stages.js';
 import { BalancerFixture } from '../support/fixtures/balancer-fixture.js';
 import { CASES, eachCase, enough, LIMIT_MS, oddNumbers, oneOf } from './cases.js';
 
@@ -29,7 +29,7 @@ beforeAll(async () => {
   ];
   for (const { picker, load, pods } of configurations) {
     const recorder = flightRecorder();
-    const fixture = new BalancerFixture({ recorder, picker, load, stages: standardStages() });
+    const fixture = new BalancerFixture({ recorder, picker, load, stages: stagesOf() });
     const publish = (from: number) =>
       fixture.publish(...Array.from({ length: pods }, (_, index) => `10.3.0.${from + index}`));
     await publish(1);

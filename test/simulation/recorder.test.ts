@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { flightRecorder } from '../../src/recorder/flight-recorder.js';
 import { readDump } from '../../src/recorder/read-dump.js';
 import { Replica } from '../../src/recorder/replica.js';
-import { standardStages } from '../../src/stage/standard-stages.js';
+import { stagesOf } from '../../src/stage/standard-stages.js';
 import { exponential, type Server } from './lib/server.js';
 import { allStrategies, strategies, withStages } from './lib/strategies.js';
 import { type Strategy, World } from './lib/world.js';
@@ -12,7 +12,7 @@ async function record(strategy: Strategy, callsPerSecond: number, ms: number, se
   const recorder = flightRecorder({ seconds: 3_600, bytes: 2 ** 26 });
   const world = new World({
     seed: 7,
-    strategy: withStages(strategy, standardStages()),
+    strategy: withStages(strategy, stagesOf()),
     servers,
     callsPerSecond,
     serviceTime: exponential(5),

@@ -1,4 +1,4 @@
-import { standardStages } from '../../src/stage/standard-stages.js';
+import { stagesOf } from '../../src/stage/standard-stages.js';
 import { ideal, stock, withoutReports } from './lib/contenders.js';
 import { allServersFail, coldServerJoins, oneServerAtATenth, oneServerBad, oneServerSlow } from './lib/scenarios.js';
 import { exponential, lognormal, pareto, type ServiceTime } from './lib/server.js';
@@ -114,12 +114,12 @@ async function faults(): Promise<void> {
   const rows: string[][] = [];
   for (const strategy of compared) {
     const slow = await oneServerSlow(strategy, SEED);
-    const slowEjecting = await oneServerSlow(withStages(strategy, standardStages()), SEED);
+    const slowEjecting = await oneServerSlow(withStages(strategy, stagesOf()), SEED);
     const failing = await oneServerBad(strategy, { kind: 'fail', afterMs: 1 }, SEED);
     const hanging = await oneServerBad(strategy, { kind: 'hang' }, SEED);
     const tenth = await oneServerAtATenth(strategy, SEED);
     const cold = await coldServerJoins(strategy, SEED);
-    const coldAtOnce = await coldServerJoins(strategy, SEED, 60_000, standardStages());
+    const coldAtOnce = await coldServerJoins(strategy, SEED, 60_000, stagesOf());
     const outage = await allServersFail(strategy, SEED);
     rows.push([
       strategy.name,
@@ -159,7 +159,7 @@ async function slowServer(images: string | undefined): Promise<void> {
     strategies.roundRobin,
     strategies.p2c,
     { ...withoutReports, name: 'the default' },
-    { ...withStages(strategies.roundRobin, standardStages()), name: 'roundRobin, ejecting' },
+    { ...withStages(strategies.roundRobin, stagesOf()), name: 'roundRobin, ejecting' },
   ];
   const series: Series[] = [];
   for (const strategy of shown) {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { standardStages } from '../../src/stage/standard-stages.js';
+import { stagesOf } from '../../src/stage/standard-stages.js';
 import { LENGTH_MS, SEEDS } from './lib/proof.js';
 import {
   allServersFail,
@@ -42,7 +42,7 @@ describe.each(SEEDS)('one of 11 servers takes 2 s for half of its calls, deadlin
   it.each(allStrategies.map((strategy) => [strategy.name, strategy] as const))(
     '%s with standard stages: at least 0.9975 succeed',
     async (_name, strategy) => {
-      const tally = await oneServerSlow(withStages(strategy, standardStages()), seed);
+      const tally = await oneServerSlow(withStages(strategy, stagesOf()), seed);
       expect(tally.successRatio).toBeGreaterThanOrEqual(0.9975);
     },
   );

@@ -1,5 +1,5 @@
 import type { StageFactory } from '../../../src/stage/stage.js';
-import { standardStages } from '../../../src/stage/standard-stages.js';
+import { stagesOf } from '../../../src/stage/standard-stages.js';
 import { prequalTestbed } from './prequal-testbed.js';
 import { oneServerSlow } from './scenarios.js';
 import { type Behaviour, exponential, lognormal, type Server } from './server.js';
@@ -182,7 +182,7 @@ export const balanceScenarios: readonly BalanceScenario[] = [
   }),
   twoSeconds,
   oneFails('fails', 'One of 10 pods fails at once, no ejection', []),
-  oneFails('fails-ejecting', 'One of 10 pods fails at once, with ejection', standardStages()),
+  oneFails('fails-ejecting', 'One of 10 pods fails at once, with ejection', stagesOf()),
   {
     name: 'well-again',
     title: 'A pod that failed for 10 s works again: its calls against its share, no ejection',

@@ -1,6 +1,6 @@
 import { slowStart } from '../../../src/stage/slow-start.js';
 import type { StageFactory } from '../../../src/stage/stage.js';
-import { standardStages } from '../../../src/stage/standard-stages.js';
+import { stagesOf } from '../../../src/stage/standard-stages.js';
 import { around, type Behaviour, lognormal, type Server } from './server.js';
 import { withStages } from './strategies.js';
 import type { Tally } from './tally.js';
@@ -60,7 +60,7 @@ export async function oneServerBad(
   seed: number,
   lengthMs = 60_000,
 ): Promise<FaultCost> {
-  const world = await tenServers(withStages(strategy, standardStages()), seed, { deadlineMs: 1_000 });
+  const world = await tenServers(withStages(strategy, stagesOf()), seed, { deadlineMs: 1_000 });
   const faulty = world.servers[3] as Server;
   const brokenMs = world.clock.now();
   let metMs: number | undefined;
@@ -92,7 +92,7 @@ export async function oneServerAtATenth(
   lengthMs = 60_000,
 ): Promise<{ readonly healthyMs: number; readonly p99Ms: number }> {
   const p99 = async (slower: number): Promise<number> => {
-    const world = await tenServers(withStages(strategy, standardStages()), seed, { workers: 4 });
+    const world = await tenServers(withStages(strategy, stagesOf()), seed, { workers: 4 });
     (world.servers[3] as Server).behaviour = () => ({ kind: 'serve', slower });
     const tally = await world.run(lengthMs);
     await world.run(10_000);
@@ -103,7 +103,7 @@ export async function oneServerAtATenth(
 }
 
 /** The standard ones and slow start. */
-const withSlowStart = [...standardStages().slice(0, -1), slowStart(), ...standardStages().slice(-1)];
+const withSlowStart = [...stagesOf().slice(0, -1), slowStart(), ...stagesOf().slice(-1)];
 
 /** 99th percentiles with and without an eleventh server that joins cold: five times slower, warm after 10 s. */
 export async function coldServerJoins(
@@ -141,7 +141,7 @@ export interface Outage {
 
 /** All of ten servers fail for 10 s, then work again. */
 export async function allServersFail(strategy: Strategy, seed: number): Promise<Outage> {
-  const world = await tenServers(withStages(strategy, standardStages()), seed, { deadlineMs: 1_000 });
+  const world = await tenServers(withStages(strategy, stagesOf()), seed, { deadlineMs: 1_000 });
   for (const server of world.servers) server.behaviour = () => ({ kind: 'fail', afterMs: 20 });
   await world.run(1_000);
   const during = await world.run(9_000);

@@ -22,7 +22,7 @@ import { panic } from '../../../src/stage/panic.js';
 import { pushback } from '../../../src/stage/pushback.js';
 import { slowStart } from '../../../src/stage/slow-start.js';
 import type { StageFactory } from '../../../src/stage/stage.js';
-import { standardStages } from '../../../src/stage/standard-stages.js';
+import { stagesOf } from '../../../src/stage/standard-stages.js';
 import { subset } from '../../../src/stage/subset.js';
 import { zone } from '../../../src/stage/zone.js';
 import { settle } from '../../../src/testing/fake-clock.js';
@@ -48,7 +48,7 @@ const pickers: Record<string, PickerFactory> = {
 const loads = { inFlight: inFlight(), peakEwma: peakEwma(), reported: reported() };
 const stages: Record<string, () => readonly StageFactory[]> = {
   'no stage': () => [],
-  'the standard stages': standardStages,
+  'the standard stages': () => stagesOf(),
   'every stage': () => [
     conditions(),
     subset({ size: 5, client: 'x' }),

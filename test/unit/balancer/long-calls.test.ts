@@ -5,7 +5,7 @@ import { inFlight } from '../../../src/load/in-flight.js';
 import { shortestExpectedDelay } from '../../../src/picker/least-loaded.js';
 import { Placements } from '../../../src/placement/placements.js';
 import { resolvePlacingOptions } from '../../../src/placement/placing-options.js';
-import { standardStages } from '../../../src/stage/standard-stages.js';
+import { stagesOf } from '../../../src/stage/standard-stages.js';
 import { settle } from '../../../src/testing/fake-clock.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
 import { BalancerFixture } from '../../support/fixtures/balancer-fixture.js';
@@ -15,7 +15,7 @@ async function afterResets() {
   const fixture = new BalancerFixture({
     picker: shortestExpectedDelay(),
     load: inFlight(),
-    stages: standardStages(),
+    stages: stagesOf(),
   });
   const { balancer, clock } = fixture;
   await fixture.publish('10.0.0.1', '10.0.0.2', '10.0.0.3');

@@ -11,7 +11,7 @@ import { roundRobin } from '../../../src/picker/round-robin.js';
 import type { ResolverListener } from '../../../src/resolver/resolver.js';
 import { staticEndpoints } from '../../../src/resolver/static.js';
 import type { Stage, StageContext } from '../../../src/stage/stage.js';
-import { exactStages, standardStages } from '../../../src/stage/standard-stages.js';
+import { exactStages, stagesOf } from '../../../src/stage/standard-stages.js';
 import { settle } from '../../../src/testing/fake-clock.js';
 import { FakeTransport } from '../../../src/testing/fake-transport.js';
 import { BalancerFixture, failure } from '../../support/fixtures/balancer-fixture.js';
@@ -137,7 +137,7 @@ describe('plug-ins with errors', () => {
   });
 
   it.each([Number.NaN, -5, 'soon'])('a retryAfterMs of %o is ignored', async (retryAfterMs) => {
-    const fixture = new BalancerFixture({ stages: standardStages() });
+    const fixture = new BalancerFixture({ stages: stagesOf() });
     await fixture.publish('10.0.0.1', '10.0.0.2');
     const lease = fixture.balancer.pick();
     lease?.end({ ...outcomes.overload, retryAfterMs: retryAfterMs as never });

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { outcomes } from '../../../src/endpoint/outcome.js';
 import { EvenkeelError, errorCodes } from '../../../src/errors.js';
 import type { ObserverEvents } from '../../../src/observe/observer.js';
-import { standardStages } from '../../../src/stage/standard-stages.js';
+import { stagesOf } from '../../../src/stage/standard-stages.js';
 import { settle } from '../../../src/testing/fake-clock.js';
 import { BalancerFixture, failure } from '../../support/fixtures/balancer-fixture.js';
 
@@ -56,7 +56,7 @@ describe('run', () => {
   });
 
   it('does not blame an endpoint again when calls that open their own connections fail to reach it', async () => {
-    const fixture = new BalancerFixture({ stages: standardStages() });
+    const fixture = new BalancerFixture({ stages: stagesOf() });
     await fixture.publish('10.0.0.1', '10.0.0.2', '10.0.0.3');
     const uses = new Map<string, number>();
     for (let call = 0; call < 90; call++) {

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { outcomes } from '../../../src/endpoint/outcome.js';
 import type { LoadFactory } from '../../../src/load/load.js';
 import { peakEwma } from '../../../src/load/peak-ewma.js';
-import { standardStages } from '../../../src/stage/standard-stages.js';
+import { stagesOf } from '../../../src/stage/standard-stages.js';
 import { BalancerFixture } from '../../support/fixtures/balancer-fixture.js';
 
 /** One call of `ms` that succeeds. */
@@ -80,7 +80,7 @@ describe('a call measured while our own event loop was blocked', () => {
   });
 
   it('ejects no endpoint', async () => {
-    const fixture = new BalancerFixture({ stages: standardStages() });
+    const fixture = new BalancerFixture({ stages: stagesOf() });
     await fixture.publish('10.0.0.1', '10.0.0.2', '10.0.0.3');
     const leases = Array.from({ length: 30 }, () => fixture.balancer.pick());
     await fixture.clock.advanceAsync(100);

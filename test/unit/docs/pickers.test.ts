@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import * as entryPoint from '../../../src/index.js';
 import * as pickers from '../../../src/picker/all.js';
 import { descriptionOf } from '../../../src/runtime/described.js';
-import { stagesOf, standardStages } from '../../../src/stage/standard-stages.js';
+import { stagesOf } from '../../../src/stage/standard-stages.js';
 import { addresses, StageFixture } from '../../support/fixtures/stage-fixture.js';
 
 const read = (path: string): string => readFileSync(new URL(`../../../${path}`, import.meta.url), 'utf8');
@@ -63,7 +63,7 @@ describe('docs/guide/outlier-ejection.md', () => {
     'has the right number of remaining pods for %s',
     (n, cells) => {
       for (let failing = 1; failing <= Number(n); failing++) {
-        const pods = new StageFixture(standardStages());
+        const pods = new StageFixture(stagesOf());
         pods.set(addresses(Number(n)));
         for (const address of addresses(failing)) pods.completed(address, entryPoint.outcomes.status, 5);
         const left = pods.usable.length;

@@ -11,7 +11,7 @@ import { type FlightRecorder, flightRecorder } from '../../../src/recorder/fligh
 import { keyOfHash } from '../../../src/recorder/key-of-hash.js';
 import { type DumpedBalancer, readDump } from '../../../src/recorder/read-dump.js';
 import { hash32 } from '../../../src/runtime/hash.js';
-import { standardStages } from '../../../src/stage/standard-stages.js';
+import { stagesOf } from '../../../src/stage/standard-stages.js';
 import { settle } from '../../../src/testing/fake-clock.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
 import { bytesPerCall } from '../../support/allocation.js';
@@ -35,7 +35,7 @@ async function recorded(
     key,
   }: { picker?: ReturnType<typeof p2c>; load?: ReturnType<typeof inFlight>; key?: string } = {},
 ): Promise<BalancerFixture> {
-  const fixture = new BalancerFixture({ recorder, picker, load, stages: standardStages() });
+  const fixture = new BalancerFixture({ recorder, picker, load, stages: stagesOf() });
   await fixture.publish(...pods(3));
   for (let call = 0; call < calls; call++) {
     const lease = fixture.balancer.pick({ key });

@@ -3,7 +3,7 @@ import { outcomes } from '../../../src/endpoint/outcome.js';
 import { outlierEjection } from '../../../src/stage/outlier-ejection.js';
 import { panic } from '../../../src/stage/panic.js';
 import { type PushbackOptions, pushback } from '../../../src/stage/pushback.js';
-import { standardStages } from '../../../src/stage/standard-stages.js';
+import { stagesOf } from '../../../src/stage/standard-stages.js';
 import { BalancerFixture } from '../../support/fixtures/balancer-fixture.js';
 import { addresses, StageFixture } from '../../support/fixtures/stage-fixture.js';
 
@@ -118,7 +118,7 @@ describe('an endpoint that asks for a pause', () => {
 
 describe('an overloaded endpoint in a balancer with the standard stages', () => {
   it('gets about a twentieth of the calls with the standard stages while the two others have room', async () => {
-    const fixture = new BalancerFixture({ stages: standardStages() });
+    const fixture = new BalancerFixture({ stages: stagesOf() });
     await fixture.publish('10.0.0.1', '10.0.0.2', '10.0.0.3');
     let asked = 0;
     await fixture.balancer

@@ -3,7 +3,7 @@ import { descriptionOf } from '../../../src/runtime/described.js';
 import { outlierEjection } from '../../../src/stage/outlier-ejection.js';
 import { slowStart } from '../../../src/stage/slow-start.js';
 import type { StageFactory } from '../../../src/stage/stage.js';
-import { exactStages, stagesOf, standardStages, without } from '../../../src/stage/standard-stages.js';
+import { exactStages, stagesOf, without } from '../../../src/stage/standard-stages.js';
 import { zone } from '../../../src/stage/zone.js';
 
 const names = (stages: readonly StageFactory[]): string[] =>
@@ -16,7 +16,7 @@ describe('the stages of a balancer', () => {
   it.each([
     ['nothing', undefined],
     ['an empty list', []],
-    ['the standard stages themselves', [...standardStages()]],
+    ['the standard stages themselves', [...stagesOf()]],
   ])('are the standard ones with %s', (_title, given) => {
     expect(names(stagesOf(given))).toEqual(standard);
   });

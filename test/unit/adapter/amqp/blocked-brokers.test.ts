@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { BlockedBrokers } from '../../../../src/adapter/amqp/blocked-brokers.js';
-import { standardStages } from '../../../../src/stage/standard-stages.js';
+import { stagesOf } from '../../../../src/stage/standard-stages.js';
 import { BalancerFixture } from '../../../support/fixtures/balancer-fixture.js';
 
 async function world() {
   const blocked = new BlockedBrokers();
-  const fixture = new BalancerFixture({ stages: [blocked.stage, ...standardStages()] });
+  const fixture = new BalancerFixture({ stages: [blocked.stage, ...stagesOf()] });
   await fixture.publish('10.0.0.1', '10.0.0.2', '10.0.0.3');
   const keys = fixture.balancer.snapshot().endpoints.map(({ key }) => key);
   const used = async (): Promise<string[]> => {
