@@ -45,7 +45,7 @@ export interface AllowedAttempt {
   readonly isPaid: boolean;
 }
 
-const moved: AllowedAttempt = Object.freeze({ what: 'not-started', isPaid: false });
+const freeMove: AllowedAttempt = Object.freeze({ what: 'not-started', isPaid: false });
 
 /** Decides whether a call may have another attempt, and pays for it. For adapters that make attempts of their own. */
 export interface RetryPolicy {
@@ -91,7 +91,7 @@ export class RetryRules implements RetryPolicy {
   readonly #statuses: ReadonlySet<number>;
   readonly #warnings: Warnings | undefined;
   readonly #counter = new RetryCounter();
-  #lastAllowed: AllowedAttempt = moved;
+  #lastAllowed: AllowedAttempt = freeMove;
 
   constructor(options: RetryOptions, clock: Clock, warnings?: Warnings) {
     this.#options = resolveRetryOptions(options);
@@ -147,7 +147,7 @@ export class RetryRules implements RetryPolicy {
 
   /** Counts a move of a call to another endpoint when nothing was sent. It is no retry, and free. */
   countMove(): void {
-    this.#lastAllowed = moved;
+    this.#lastAllowed = freeMove;
     this.#counter.retries['not-started']++;
   }
 
