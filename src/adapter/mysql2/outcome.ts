@@ -14,7 +14,10 @@ export const readOnlyOutcome: Outcome = Object.freeze({ kind: 'success' });
 /** What the error of a statement that was sent means for the statement, its server and its connection. */
 export interface MysqlVerdict {
   readonly outcome: Outcome;
-  /** Whether the statement provably had no effect, so that it may be sent to another server even if it is not idempotent. */
+  /**
+   * Whether the statement provably had no effect, so that it may be sent to another server even if it is not idempotent. If the server
+   * answered, this only holds for a statement that was sent alone and runs no others.
+   */
   readonly unsent: boolean;
   /** Whether the connection can take another statement after the error. */
   readonly usable: boolean;
@@ -61,7 +64,10 @@ const byNumber: Readonly<Record<number, MysqlVerdict>> = {
 
 /** The error number ER_OPTION_PREVENTS_STATEMENT; `read_only` is one of the options that can cause it. */
 const OPTION_PREVENTS = 1290;
-/** The error number ER_UNKNOWN_COM_ERROR, with which a Galera node that is not in sync answers before it looks at the statement. */
+/**
+ * The error number ER_UNKNOWN_COM_ERROR, with which a Galera node that is not in sync answers each statement before it runs it, also the
+ * statements of a procedure.
+ */
 const UNKNOWN_COMMAND = 1047;
 
 /** What errors of mysql2 itself mean, by their codes. */

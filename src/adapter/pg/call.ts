@@ -6,7 +6,7 @@ import type { PgServer } from './connection.js';
 import type { PoolSettings } from './options.js';
 import { isReplayConflict, isWholeChange, READ_ONLY, sqlState, verdictOf } from './outcome.js';
 import type { ServerRoles } from './roles.js';
-import type { PgCallback, PgSession } from './session.js';
+import { isQueryObject, type PgCallback, type PgSession } from './session.js';
 
 /** What the calls of one PostgreSQL pool share: its balancer, its settings and its counters. */
 export interface CallOwner {
@@ -83,7 +83,8 @@ export class PgCall implements SessionUse<PgSession, PgServer> {
   }
 
   isIdempotent(): boolean {
-    return this.#task.kind === 'statement' && (this.#task.idempotent ?? this.#owner.settings.idempotent);
+    const { kind, text, idempotent } = this.#task;
+    return kind === 'statement' && !isQueryObject(text) && (idempotent ?? this.#owner.settings.idempotent);
   }
 
   settle(error: unknown, result: unknown): void {
@@ -181,6 +182,11 @@ export class PgCall implements SessionUse<PgSession, PgServer> {
 
   #submit(session: PgSession): void {
     const { text } = this.#task;
+    // A stream that its reader destroyed while it waited would never read its answer, and so never give the session back.
+    if ((text as { readonly destroyed?: unknown }).destroyed === true) {
+      this.#notSent(session, new Error('the stream was destroyed before it was sent'));
+      return;
+    }
     try {
       session.submit(text as object, () => this.#over(session, outcomes.success));
       // The query object itself reports its end to its caller.
@@ -191,8 +197,8 @@ export class PgCall implements SessionUse<PgSession, PgServer> {
   }
 
   /**
-   * Hands the client of the session to the caller. The lease lasts until the client is released or its connection ends; its statements are
-   * never repeated.
+   * Hands the client of the session to the caller. The lease lasts until the client is released, also if its connection ends before; its
+   * statements are never repeated.
    */
   #handOut(session: PgSession): void {
     const { acquired: _, released } = this.#owner;

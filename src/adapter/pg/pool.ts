@@ -89,7 +89,9 @@ class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner 
 
   // biome-ignore lint/suspicious/noExplicitAny: pg's overloads are those of the type callers see.
   override query(text: any, values?: any, callback?: any): any {
-    const done: Callback | undefined = typeof values === 'function' ? values : callback;
+    const own: unknown = text instanceof pg.Query ? (text as { readonly callback?: unknown }).callback : undefined;
+    const done: Callback | undefined =
+      typeof values === 'function' ? values : ((callback ?? own) as Callback | undefined);
     if (typeof text === 'function')
       return refuse(this.clock, text, 'Passing a function as the first parameter to pool.query is not supported');
     if (done !== undefined && typeof done !== 'function') throw new TypeError('callback is not a function');

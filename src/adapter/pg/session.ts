@@ -41,6 +41,15 @@ export interface ClientEvents {
 /** Receives the answer to a statement, with the arguments that pg gives to callbacks. */
 export type PgCallback = (error: Error | null | undefined, result?: unknown) => void;
 
+/** A query object of pg, which also emits its rows as events. It gathers the rows of every attempt, so it must not be repeated. */
+export interface QueryObject {
+  callback?: ((error: Error, result: unknown) => void) | undefined;
+}
+
+export function isQueryObject(text: unknown): text is QueryObject {
+  return typeof (text as { readonly submit?: unknown } | null | undefined)?.submit === 'function';
+}
+
 /** One connection to a PostgreSQL server: a client of pg, lent to one call at a time. */
 export class PgSession implements PooledSession {
   readonly client: PoolClient;
@@ -72,6 +81,11 @@ export class PgSession implements PooledSession {
     });
     onReady(client, (status) => {
       this.#transaction = status;
+      // Somebody uses the client after its release. The next caller's statement would be part of that transaction, and be lost with it.
+      if (this.isIdle && status !== 'I') {
+        events.leftOpen(true);
+        this.quit();
+      }
       if (this.#settled !== undefined) clock.defer(() => this.#settle());
     });
     onErrorState(client, (state) => {
@@ -104,6 +118,8 @@ export class PgSession implements PooledSession {
       isOver = true;
       answer(error, result);
     };
+    // A query object keeps its first callback, but an earlier attempt may have set that one.
+    if (isQueryObject(text)) text.callback = once;
     // Older versions of pg look for the callback of a query object only in the second argument.
     if (values === undefined) void this.client.query(text as string, once);
     else this.client.query(text as string, values as unknown[], once);
@@ -129,7 +145,7 @@ export class PgSession implements PooledSession {
     client.once('end', ended);
   }
 
-  /** Hands the client to a caller. `ended` is called when the client is free again or its connection has ended. */
+  /** Hands the client to a caller. `ended` is called once the caller has released the client, and it is free or its connection has ended. */
   checkOut(released: (error: unknown, client: PoolClient) => void, ended: (outcome: Outcome) => void): PoolClient {
     const { client } = this;
     let isReleased = false;

@@ -217,6 +217,33 @@ describe('a writer that refuses a statement because it is read-only', () => {
   });
 });
 
+describe('a Galera node that is no longer in sync', () => {
+  it.each([
+    ['a change', {}, 'INSERT INTO t VALUES (1)', true],
+    ['a read', {}, '/* */ (SELECT 1) UNION SELECT 2', true],
+    ['what may have done something before', {}, 'CALL book(7)', false],
+    [
+      'several statements in one',
+      { multipleStatements: true },
+      'INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)',
+      false,
+    ],
+  ])('%s', async (_what, options, sql, isRepeated) => {
+    await create(options);
+    const sent: string[] = [];
+    for (const server of servers) {
+      server.reaction = (asked) => {
+        if (sent.push(asked) > 1) return 'id';
+        return { code: 1047, message: 'WSREP has not yet prepared node for application use' };
+      };
+    }
+    const running = cluster.query(sql);
+    if (isRepeated) await running;
+    else await expect(running).rejects.toMatchObject({ errno: 1047 });
+    expect(sent).toEqual(isRepeated ? [sql, sql] : [sql]);
+  });
+});
+
 describe('a connection that was idle for long', () => {
   // Longer than a busy machine takes to answer; only one test has it pass.
   const options = { validateAfterMs: 0, validateTimeoutMs: 20_000 };

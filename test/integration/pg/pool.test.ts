@@ -285,6 +285,43 @@ describe.skipIf(noPostgres)(titled('createPool in the form of pg.Pool'), () => {
     expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }]);
   });
 
+  it('gives a connection back although the stream for it was destroyed while it waited', async () => {
+    const clients = await Promise.all(Array.from({ length: 10 }, () => pool.connect()));
+    const stream = pool.query(new QueryStream('SELECT generate_series(1, 250) AS n'));
+    stream.destroy();
+    for (const client of clients) client.release();
+    await until('all are free', () => pool.waitingCount === 0 && pool.idleCount === pool.totalCount);
+  });
+
+  it('answers a query object by its own callback, and gives its connection back', async () => {
+    const rows = await new Promise((resolve, reject) => {
+      const text = 'SELECT 7 AS n';
+      const callback = (error: Error | undefined, result: pg.QueryResult): void =>
+        error ? reject(error) : resolve(result.rows);
+      pool.query(new pg.Query(text, callback as never) as never);
+    });
+    expect(rows).toEqual([{ n: 7 }]);
+    await until('it is free', () => pool.idleCount === pool.totalCount);
+  });
+
+  it('sends no query object a second time, which would add the rows of both', async () => {
+    const reads = open({ idempotent: true });
+    const running = reads.query(new pg.Query('SELECT pg_sleep(60)') as never) as unknown as Promise<pg.QueryResult>;
+    const sleeping = "FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(60)'";
+    const count = async (): Promise<number> => (await pool.query(`SELECT pid ${sleeping}`)).rows.length;
+    await until('it runs', async () => (await count()) === 1);
+    await pool.query(`SELECT pg_terminate_backend(pid) ${sleeping}`);
+    await expect(running).rejects.toMatchObject({ code: '57P01' });
+  });
+
+  it('ends a connection on which somebody begins a transaction after its release', async () => {
+    const client = await pool.connect();
+    client.release();
+    await client.query('BEGIN');
+    await pool.query('INSERT INTO items VALUES (77)');
+    expect((await pool.query('SELECT id FROM items WHERE id = 77')).rows).toEqual([{ id: 77 }]);
+  });
+
   it('accepts pg options: hooks, a password function, a connection string, type parsers', async () => {
     const seen: string[] = [];
     const { user, password, database } = application;

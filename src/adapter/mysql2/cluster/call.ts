@@ -7,7 +7,7 @@ import type { MysqlCallback } from '../server/connection-methods.js';
 import type { ServerConnection } from '../server/server-connection.js';
 import type { MysqlSession } from '../server/session.js';
 import type { ServiceRoute } from './route.js';
-import { isWhole, type RunningStatement, type Statement } from './statement.js';
+import { isAlone, isWhole, type RunningStatement, type Statement } from './statement.js';
 
 /**
  * One call of a MySQL cluster, and what it does with the session it was lent: it runs its statement or, without a statement, hands out the
@@ -193,15 +193,16 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
   }
 
   /**
-   * Whether a refused statement provably had no effect. A read-only server refuses a statement as a whole; if several statements were sent
-   * as one, the first may have been executed.
+   * Whether a refused statement provably had no effect. A server that is read-only or not in sync refuses each statement as a whole; if
+   * several were sent as one, or one ran others, the first may have been executed.
    */
   #isUnsent({ unsent, outcome }: MysqlVerdict, lease: CallLease<Pool>): boolean {
-    if (!unsent || outcome !== readOnlyOutcome) return unsent;
+    if (!unsent || outcome.kind === 'not-started') return unsent;
+    const statement = this.#statement;
     const { writable, settings } = this.#route.serviceOf(lease);
     const { multipleStatements, flags } = settings.mysql;
-    const isOne = multipleStatements !== true && !/MULTI_STATEMENTS/i.test(String(flags));
-    return writable && isOne && this.#statement !== undefined && isWhole(this.#statement);
+    if (statement === undefined || multipleStatements === true || /MULTI_STATEMENTS/i.test(String(flags))) return false;
+    return outcome === readOnlyOutcome ? writable && isWhole(statement) : isAlone(statement);
   }
 
   /** Ends an attempt whose end does not count against the server: the lease lasts until nothing runs on the session. */

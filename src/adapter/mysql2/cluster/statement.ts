@@ -45,16 +45,28 @@ export interface Statement {
   readonly running: RunningStatement<unknown> | undefined;
 }
 
-/** Matches a statement that changes data or tables, after white space and comments, except comments that the server executes. */
-const CHANGE =
-  /^(?:\s|--(?:[^\S\n].*)?\n|#.*\n|\/\*(?![!M])(?:[^*]|\*+[^*/])*\*+\/)*(?:insert|update|delete|replace|load|truncate|create|drop|alter|rename)\b/i;
+/** Matches white space and comments at the start of a statement, except comments that the server executes. */
+const SPACE = /^(?:\s|--(?:[^\S\n].*)?\n|#.*\n|\/\*(?![!M])(?:[^*]|\*+[^*/])*\*+\/)*/.source;
+
+/** Matches a statement that changes data or tables. */
+const CHANGE = new RegExp(`${SPACE}(?:insert|update|delete|replace|load|truncate|create|drop|alter|rename)\\b`, 'i');
+
+/** Matches a statement that reads. */
+const READ = new RegExp(`${SPACE}(?:\\(|(?:select|with|show)\\b)`, 'i');
+
+const textOf = ({ sql }: Statement): string => (typeof sql === 'string' ? sql : (sql as { readonly sql: string }).sql);
 
 /**
  * Whether a statement that a read-only server refused had no effect at all. A single change has none; a statement that runs others, such as
  * CALL, may have executed the first of them.
  */
-export function isWhole({ sql }: Statement): boolean {
-  return CHANGE.test(typeof sql === 'string' ? sql : (sql as { readonly sql: string }).sql);
+export function isWhole(statement: Statement): boolean {
+  return CHANGE.test(textOf(statement));
+}
+
+/** Whether a statement runs no others, as CALL does: a server that refused it before it ran it has executed nothing. */
+export function isAlone(statement: Statement): boolean {
+  return isWhole(statement) || READ.test(textOf(statement));
 }
 
 /**
