@@ -2,6 +2,8 @@ import { AsyncResource } from 'node:async_hooks';
 import type { Agent, ClientRequest } from 'node:http';
 import { constants } from 'node:os';
 import type { ConnectionOptions } from 'node:tls';
+import { endWithoutSocket } from '../adapter/http/internals.js';
+import { asError } from '../adapter/kit/index.js';
 import { type AppRouter, openAppRouter, type ServiceOptions } from '../adapter/node-http/app-agents.js';
 import { discoveryOf, type EngineOptions, serviceOptionsOf, servicesRule, stockError } from './engine.js';
 
@@ -78,15 +80,35 @@ class Queue {
     this.#emptied = emptied;
   }
 
+  /** @throws What `begin` throws, unless the request has to wait; then the request fails with that error. */
   add(request: ClientRequest, most: number, begin: () => void): void {
+    if (this.#running < most) {
+      this.#run(request, begin);
+      return;
+    }
     const run = (): void => {
-      this.#running++;
-      request.once('close', () => this.#ended());
-      begin();
+      try {
+        this.#run(request, begin);
+      } catch (error) {
+        endWithoutSocket(request, asError(error));
+      }
     };
-    if (this.#running < most) run();
     // The request's events need its caller's async context, not that of the request whose end it waits for.
-    else this.#waiting.push(AsyncResource.bind(run));
+    this.#waiting.push(AsyncResource.bind(run));
+  }
+
+  #run(request: ClientRequest, begin: () => void): void {
+    this.#running++;
+    const ended = (): void => this.#ended();
+    request.once('close', ended);
+    try {
+      begin();
+    } catch (error) {
+      // A request that Node refuses never closes.
+      request.off('close', ended);
+      ended();
+      throw error;
+    }
   }
 
   #ended(): void {
