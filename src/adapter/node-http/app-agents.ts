@@ -195,6 +195,11 @@ export class AppRouter {
 
   /** Decides where a request goes. `AppServices` remembers which hosts are Services. */
   #decide(target: Target, request: ClientRequest, options: RequestOptions, onward: Onward): void {
+    // The request's caller gave it up before, for example by a signal that was already aborted.
+    if (request.destroyed) {
+      endWithoutSocket(request);
+      return;
+    }
     let verdict: boolean | Promise<boolean>;
     try {
       verdict = target.url !== undefined && this.services.judge(target.url);

@@ -207,6 +207,15 @@ describe('agents for a whole app', () => {
     expect(await plain(`${origin}/`)).toMatchObject({ host: 'orders.shop:8080' });
   });
 
+  it('a request whose signal was already aborted fails without waiting for DNS', async () => {
+    open({ lookupTimeoutMs: 60_000 });
+    const speak = world.dns.fault({ kind: 'silent' });
+    const request = http.request(origin, { agent: agents.http, signal: AbortSignal.abort() });
+    expect(agents.snapshot().pending).toBe(0);
+    expect(await once(request, 'error')).toMatchObject([{ code: 'ABORT_ERR' }]);
+    speak();
+  });
+
   it('invalid options for an origin fail the request, not the process', async () => {
     open({ options: () => ({ connections: -1 }) });
     expect(await codeOf(send(agents.http, `${origin}/`))).toBe('EVENKEEL_OPTION');
