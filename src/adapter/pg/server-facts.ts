@@ -153,7 +153,7 @@ export class FollowedServer {
     try {
       facts = factsOf(await this.#answer(needsPosition ? POSITION : ROLE, signal));
     } catch (error) {
-      if (!needsPosition || sqlState(error) === undefined) throw error;
+      if (!needsPosition || !isUnknown(error)) throw error;
       this.#isBasic = true;
       this.#parts.warned('lag and timeline of a server are not known', asError(error));
       facts = factsOf(await this.#answer(ROLE, signal));
@@ -178,6 +178,18 @@ export class FollowedServer {
       signal?.removeEventListener('abort', aborted);
     }
   }
+}
+
+/**
+ * The classes of SQLSTATEs with which a server refuses a query that it knows: the session ends, the query took longer than
+ * `statement_timeout`, resources are short.
+ */
+const PASSING: ReadonlySet<string> = new Set(['08', '25', '40', '53', '57', '58']);
+
+/** Whether a server's error says that it does not know the query, so that it would refuse the query again. */
+function isUnknown(error: unknown): boolean {
+  const state = sqlState(error);
+  return state !== undefined && !PASSING.has(state.slice(0, 2));
 }
 
 function factsOf([standby, readOnly, timeline, known, replayed, commitAge, identity]: readonly (

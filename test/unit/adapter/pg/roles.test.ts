@@ -32,7 +32,7 @@ class FakeServer {
   asked = 0;
   readonly closed: Promise<void>;
   close: () => void = () => {};
-  answer: () => Promise<Row>;
+  answer: (text: string) => Promise<Row>;
   isSuperseded = false;
   cuts = 0;
   handBacks = 0;
@@ -62,12 +62,12 @@ class FakeServer {
     this.answer = async () => row;
   }
 
-  async runOwn(_: object, signal: AbortSignal): Promise<{ rows: Row[] }> {
+  async runOwn({ text }: { readonly text: string }, signal: AbortSignal): Promise<{ rows: Row[] }> {
     this.asked++;
     const late = new Promise<never>((_resolve, reject) => {
       signal.addEventListener('abort', () => reject(signal.reason), { once: true });
     });
-    return { rows: [await Promise.race([this.answer(), late])] };
+    return { rows: [await Promise.race([this.answer(text), late])] };
   }
 }
 
@@ -213,6 +213,25 @@ describe('roles of servers', () => {
       ]);
     });
   });
+
+  it.each(['57014', '57P01', '53200'])(
+    'a query that failed with %s does not count as one the server does not know',
+    async (code) => {
+      const fixture = new Fixture('primary', [primary()]);
+      await fixture.connectAll();
+      const server = fixture.at(0);
+      const asked: string[] = [];
+      server.answer = async (text) => {
+        if (asked.push(text) === 1) throw Object.assign(new Error('not now'), { code, severity: 'ERROR' });
+        return primary();
+      };
+      await fixture.pass(2_500);
+      expect(asked).toHaveLength(2);
+      expect(asked[1]).toBe(asked[0]);
+      expect(fixture.warnings).toEqual(['a server did not say what it is: not now']);
+      expect(fixture.weights).toEqual([1]);
+    },
+  );
 
   describe('a primary after which another server was promoted', () => {
     const promoted = primary({ timeline: '00000002', log: 1_100, started: '2' });
