@@ -18,6 +18,7 @@ import {
   loadReportFormatHeader,
   loadReportHeader,
 } from '../kit/index.js';
+import type { CallStream, StreamOwner } from './call-stream.js';
 import type { EndMessage } from './end-message.js';
 import {
   endMessageOf,
@@ -30,7 +31,6 @@ import {
   timeoutOf,
 } from './outcome.js';
 import type { Http2Session } from './session.js';
-import { BalancedStream, type StreamOwner } from './stream.js';
 import type { PodSessions } from './transport.js';
 
 /** What all calls of one HTTP/2 client have in common. */
@@ -42,6 +42,8 @@ export interface CallOwner {
   /** A call has begun to wait for an endpoint. */
   waits(): void;
   served(): void;
+  /** Creates the stream that callers of this client get. */
+  streamFor(owner: StreamOwner): CallStream;
   /** Converts an error into the form that callers of this client get. */
   errorFor(error: Error): Error;
 }
@@ -59,7 +61,7 @@ type AttemptStream = ClientHttp2Stream & { [callOf]?: Http2Call | undefined };
 
 /** One request over HTTP/2, through all its attempts. */
 export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
-  readonly stream: BalancedStream;
+  readonly stream: CallStream;
   priority: Priority | undefined = undefined;
   /** Stops listening to the caller's abort signal; undefined if the request has no signal. */
   over: (() => void) | undefined = undefined;
@@ -92,7 +94,7 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
     this.#options = options;
     this.#attempts = new Attempts(owner.balancer, this, key);
     this.#beganMs = owner.clock.now();
-    this.stream = new BalancedStream(this);
+    this.stream = owner.streamFor(this);
   }
 
   begin(): void {
@@ -189,9 +191,9 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
     if (stream.isDropped) return;
     this.#isComplete = this.#attempts.lease?.answered === true;
     if (!this.#isComplete) return;
-    stream.push(null);
     // Only once the caller has read the response, because until then a failed write would fail its call.
     if (!stream.writableEnded && endsWithResponse(this.#headers)) stream.once('end', () => native.close());
+    stream.push(null);
   }
 
   gotTrailers(trailers: IncomingHttpHeaders, flags: number): void {

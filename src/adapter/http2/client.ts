@@ -14,6 +14,7 @@ import {
   poolDefaults,
 } from '../kit/index.js';
 import { type CallOwner, Http2Call } from './call.js';
+import type { CallStream, StreamOwner } from './call-stream.js';
 import {
   type Http2Options,
   type Http2RequestOptions,
@@ -21,6 +22,7 @@ import {
   requestOptionNames,
   resolveHttp2Options,
 } from './options.js';
+import { BalancedStream } from './stream.js';
 import { http2Transport, type PodSessions } from './transport.js';
 
 /** A session as `http2.connect` returns it, but over all pods of a Service. */
@@ -58,6 +60,15 @@ export function createHttp2Client(target: string | URL, options: Http2Options = 
   return new BalancedHttp2(target, options);
 }
 
+/** What the callers of a client get. */
+export interface ClientFace {
+  readonly Stream: new (owner: StreamOwner) => CallStream;
+  /** Converts an error into the form that callers get. */
+  readonly errorFor: (error: Error) => Error;
+}
+
+const nodeFace: ClientFace = { Stream: BalancedStream, errorFor: (error) => error };
+
 /** The implementation of `createHttp2Client`, which session managers also use. */
 export class BalancedHttp2 implements ServiceHttp2Client, CallOwner {
   readonly balancer: Balancer<PodSessions>;
@@ -67,17 +78,16 @@ export class BalancedHttp2 implements ServiceHttp2Client, CallOwner {
   readonly #options: ResolvedHttp2Options;
   readonly #waiting = new WaitingRequests();
   readonly #drainTimeoutMs: number;
-  readonly #errorFor: (error: Error) => Error;
+  readonly #face: ClientFace;
   #closing: Promise<void> | undefined;
 
-  /** @param errorFor Converts an error into the form that callers of this client get. */
-  constructor(target: string | URL, options: Http2Options, errorFor: (error: Error) => Error = (error) => error) {
+  constructor(target: string | URL, options: Http2Options, face: ClientFace = nodeFace) {
     const origin = serviceOrigin('target', target);
     this.#options = resolveHttp2Options(origin, options);
     this.authority = origin.origin;
     this.clock = this.#options.clock;
     this.askForReports = this.#options.askForReports;
-    this.#errorFor = errorFor;
+    this.#face = face;
     const { pool = {}, key } = options;
     this.#drainTimeoutMs = pool.drainTimeoutMs ?? poolDefaults.drainTimeoutMs;
     const balancing = pickNames(options, balancingTable.names);
@@ -106,7 +116,7 @@ export class BalancedHttp2 implements ServiceHttp2Client, CallOwner {
     const { signal, ...native } = options;
     const { key, priority } = this.#options;
     const call = new Http2Call(this, headers, native, key?.(headers) ?? undefined);
-    // The stream has all methods of Node's stream except those for priorities and pushed streams, which no pod uses.
+    // The stream has what its callers use of Node's stream: all except priorities and pushed streams, or what Connect needs.
     const stream = call.stream as unknown as ClientHttp2Stream;
     if (priority !== undefined) call.priority = checkPriority(priority(headers));
     if (endsAtOnce(headers, options)) call.stream.end();
@@ -141,8 +151,12 @@ export class BalancedHttp2 implements ServiceHttp2Client, CallOwner {
     this.#waiting.remove();
   }
 
+  streamFor(owner: StreamOwner): CallStream {
+    return new this.#face.Stream(owner);
+  }
+
   errorFor(error: Error): Error {
-    return this.#errorFor(error);
+    return this.#face.errorFor(error);
   }
 }
 

@@ -1,6 +1,7 @@
 import type { ClientHttp2Stream, ClientSessionRequestOptions, OutgoingHttpHeaders } from 'node:http2';
 import { type Balancer, type ErrorCode, isEvenkeelError } from '../../index.js';
 import { BalancedHttp2 } from './client.js';
+import { ConnectStream } from './connect-stream.js';
 import type { Http2Options } from './options.js';
 
 /** A session manager for the transports of `@connectrpc/connect-node` that sends calls to the pods of one Service. */
@@ -9,7 +10,10 @@ export interface ServiceSessionManager extends AsyncDisposable {
   readonly balancer: Balancer<unknown>;
   /** The origin of the Service, `scheme://host:port`. The transport's `baseUrl` must have the same origin. */
   readonly authority: string;
-  /** Picks a pod for a call and sends the call there. Called by Connect's transport. */
+  /**
+   * Picks a pod for a call and sends the call there. Called by Connect's transport. The stream has what Connect uses of Node's stream, not
+   * all of it: `createHttp2Client` is for requests of your own.
+   */
   request(
     method: string,
     path: string,
@@ -44,7 +48,7 @@ class SessionManager implements ServiceSessionManager {
   readonly #client: BalancedHttp2;
 
   constructor(target: string | URL, options: Http2Options) {
-    this.#client = new BalancedHttp2(target, options, asConnectError);
+    this.#client = new BalancedHttp2(target, options, { Stream: ConnectStream, errorFor: asConnectError });
   }
 
   get balancer(): Balancer<unknown> {

@@ -99,6 +99,37 @@ describe.each(protocols)('%s', (protocol) => {
     expect(sent[0]).toBeLessThan(50);
   });
 
+  it('a call that a pod refuses goes to another with all that was sent of it, and fails if all refuse', async () => {
+    await using refusing = await ConnectPod.start({ refuse: true });
+    const { orders, attempts } = await startOrders([refusing, pod], protocol);
+    for (let round = 0; round < 2; round++) {
+      expect(await orders.say({ value: 'hello' })).toMatchObject({ value: 'a hello' });
+      expect(await orders.collect(messages('1', '2', '3'))).toMatchObject({ value: 'a 1+2+3' });
+      expect(await all(orders.count({ value: 'count 2' }))).toEqual(['a 1', 'a 2']);
+    }
+    expect(attempts.filter(({ retrying }) => retrying).length).toBeGreaterThan(0);
+    const alone = await startOrders([refusing], protocol);
+    await expect(alone.orders.say({ value: 'hello' })).rejects.toThrow('NGHTTP2_REFUSED_STREAM');
+    for (const client of open.splice(0)) await client[Symbol.asyncDispose]();
+  });
+
+  it('a long stream arrives whole in both directions, with pauses on either side', async () => {
+    const { orders } = await startOrders([pod], protocol);
+    async function* parts(): AsyncGenerator<{ value: string }> {
+      for (let part = 0; part < 20; part++) {
+        yield { value: String(part % 10).repeat(10_000) };
+        if (part % 5 === 0) await new Promise(setImmediate);
+      }
+    }
+    expect((await orders.collect(parts())).value).toHaveLength('a '.length + 20 * 10_001 - 1);
+    let received = 0;
+    for await (const { value } of orders.count({ value: 'count 10000' })) {
+      expect(value).toBe(`a ${++received}`);
+      if (received % 1_000 === 0) await new Promise(setImmediate);
+    }
+    expect(received).toBe(10_000);
+  });
+
   it('an error of the pod reaches the caller unchanged, and counts for or against the pod by its code', async () => {
     const { orders, attempts } = await startOrders([pod], protocol);
     const ends: (string | undefined)[] = [];
