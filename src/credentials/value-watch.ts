@@ -65,7 +65,7 @@ export class ValueWatch<T> {
     if (this.#isOver) return;
     const { clock, refreshMs, isSame } = this.#parts;
     if (this.#first === undefined) {
-      this.#first = { answer, atMs: clock.now() };
+      this.#first = { answer: copyOf(answer), atMs: clock.now() };
       this.#schedule();
     } else if (!isSame(this.#first.answer, answer)) {
       this.close();
@@ -90,4 +90,10 @@ export class ValueWatch<T> {
       jittered(rng, refreshMs, JITTER_RATIO),
     );
   }
+}
+
+/** Copies a plain object, because an application's function may always return one object, which it changes. */
+function copyOf<T>(answer: T): T {
+  const isPlain = typeof answer === 'object' && answer !== null && Object.getPrototypeOf(answer) === Object.prototype;
+  return isPlain ? { ...answer } : answer;
 }

@@ -147,7 +147,7 @@ export function dialler(
       ...tlsOptions,
       ...(over === undefined ? target : { socket: over }),
       ...(servername !== undefined && { servername }),
-      ...(session?.tls === tlsOptions && { session: session.data }),
+      ...(session !== undefined && isSameSettings(session.tls, tlsOptions) && { session: session.data }),
       ALPNProtocols: allowH2 ? ['h2', 'http/1.1'] : ['http/1.1'],
       highWaterMark: TLS_HIGH_WATER_MARK,
     };
@@ -300,11 +300,21 @@ export function checkTls(origin: URL, tls: unknown): void {
   if (typeof tls !== 'function') checkSettings(tls as object);
 }
 
-/** Checks the result of a `tls` function. The error for an invalid result does not contain the value, which may be a key. */
+/**
+ * Checks the result of a `tls` function, and copies it, because the function may always return one object, which it changes. The error for
+ * an invalid result does not contain the value, which may be a key.
+ */
 function checkReturnedTls(tls: ConnectionOptions): ConnectionOptions {
   if (typeof tls !== 'object' || tls === null) throw new TypeError('it returned no object as for tls.connect');
   checkSettings(tls);
-  return tls;
+  return { ...tls };
+}
+
+/** Whether two TLS settings have the same names with the same values. Contents of buffers are not compared. */
+function isSameSettings(before: ConnectionOptions, now: ConnectionOptions): boolean {
+  if (before === now) return true;
+  const names = Object.keys(now) as (keyof ConnectionOptions)[];
+  return names.length === Object.keys(before).length && names.every((name) => before[name] === now[name]);
 }
 
 function checkSettings(tls: object): void {

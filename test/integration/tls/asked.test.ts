@@ -230,6 +230,32 @@ for (const [name, open] of Object.entries(clients)) {
       expect(await orders.ask()).toBe('second');
     });
 
+    it('a renewed certificate in the same object: the next connection shows it', async () => {
+      const settings = client('first');
+      orders = open(() => settings);
+      expect(await orders.ask()).toBe('first');
+      await idle();
+      Object.assign(settings, client('second'));
+      await hangUp();
+      expect(await orders.ask()).toBe('second');
+    });
+
+    it('a renewed certificate in the same object: connections opened with the old one are replaced', async () => {
+      const settings = client('first');
+      const clock = new FakeClock();
+      orders = open(() => settings, { clock });
+      expect(await orders.ask()).toBe('first');
+      await idle();
+      Object.assign(settings, client('second'));
+      clock.advance(REFRESH_MS);
+      await until('the new one has taken its place', () => {
+        clock.advance(1);
+        const names = shown();
+        return names.length > 0 && names.every((name) => name === 'second');
+      });
+      expect(await orders.ask()).toBe('second');
+    });
+
     it('a renewed certificate that the pod refuses: the old connections stay in use until one is accepted', async () => {
       let current = client('first');
       const clock = new FakeClock();

@@ -45,6 +45,21 @@ describe('a function whose value a connection was opened with', () => {
     expect(await isOutdated()).toBe(true);
   });
 
+  it('makes the connection outdated when it has changed the object that it always returns', async () => {
+    const value = { cert: 'first' };
+    const watched = new ValueWatch({
+      clock: new FakeClock(),
+      rng: { next: () => 0.5 },
+      refreshMs: 0,
+      read: () => value,
+      isSame: (before, now) => before.cert === now.cert,
+    });
+    void watched.read();
+    value.cert = 'second';
+    void watched.read();
+    expect(await stateOf(watched.outdated)).not.toBe('pending');
+  });
+
   it('that returns another value each time makes it outdated no sooner than after the interval', async () => {
     let asked = 0;
     const { clock, watched, isOutdated } = watch(() => String(asked++));
