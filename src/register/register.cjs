@@ -310,7 +310,7 @@ function saysHow({ hasFactory, connect, socketPath, localAddress }) {
 /** fetch, WebSocket and EventSource of Node, and every copy of undici: all of them ask for the global dispatcher. */
 function patchFetch(mayBeService, engineOf) {
   const hostOf = (origin) => {
-    const found = /^https?:\/\/([^/:?#[]+)(?::\d+)?$/i.exec(String(origin));
+    const found = /^https?:\/\/([^/:?#[]+)(?::\d+)?\/?$/i.exec(String(origin));
     return found === null ? undefined : found[1];
   };
   /** In its place, so that it stays the object that the app knows. */

@@ -137,6 +137,7 @@ const clients = [
   'fetch',
   'undici',
   'undici fetch',
+  'undici with a URL object',
   'fetch beside undici',
   'undici6',
   ...(Number(process.versions.node.split('.')[0]) >= 22 ? ['undici8', 'undici 6, 7 and 8 in turn'] : []),

@@ -13,6 +13,14 @@ const clients = {
     const undici = await import('undici');
     return async (to) => (await undici.fetch(to)).json();
   },
+  'undici with a URL object': async () => {
+    const { getGlobalDispatcher } = await import('undici');
+    return async (to) => {
+      const { origin, pathname: path } = new URL(to);
+      const own = { origin: new URL(origin), path, method: 'GET' };
+      return (await getGlobalDispatcher().request(own)).body.json();
+    };
+  },
   undici8: async () => {
     const { request } = await import('undici8');
     return async (to) => (await request(to)).body.json();
