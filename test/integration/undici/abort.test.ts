@@ -183,6 +183,19 @@ describe('dispatch, as undici calls it', () => {
     expect((await answer).statusCode).toBe(200);
   });
 
+  it('answers the call although a listener of drain throws', async () => {
+    const dispatcher = open({ resolver: staticEndpoints(pods.endpoints) });
+    dispatcher.on('drain', () => {
+      throw new Error('of the listener');
+    });
+    const thrown = new Promise((resolve) => dispatcher.once('error' as 'drain', resolve));
+    const { statusCode, body } = await dispatcher.request({ path: '/', method: 'GET' });
+    await body.dump();
+    expect(statusCode).toBe(200);
+    expect(await thrown).toMatchObject({ message: 'of the listener' });
+    await until('it has ended', () => running(dispatcher) === 0);
+  });
+
   it('ends the call when its body fails while the call waits', async () => {
     const dispatcher = open({ resolver: silent, waitTimeoutMs: 60_000 });
     const body = new Readable({ read() {} });
