@@ -1,5 +1,5 @@
 import type { PoolClient } from 'pg';
-import { type Balancer, type Clock, type Outcome, outcomes } from '../../index.js';
+import { type Balancer, type Clock, outcomes } from '../../index.js';
 import { type Attempts, asError, type CallFacts, type CallLease } from '../kit/index.js';
 import { LentCall, type SessionUse } from '../sql/lent-call.js';
 import type { PgServer } from './connection.js';
@@ -188,7 +188,7 @@ export class PgCall implements SessionUse<PgSession, PgServer> {
       return;
     }
     try {
-      session.submit(text as object, () => this.#over(session, outcomes.success));
+      session.submit(text as object, () => this.#over(session));
       // The query object itself reports its end to its caller.
       this.#lent.finish(undefined, undefined);
     } catch (error) {
@@ -211,11 +211,14 @@ export class PgCall implements SessionUse<PgSession, PgServer> {
     this.#lent.finish(undefined, client);
   }
 
-  #over(session: PgSession, outcome: Outcome): void {
+  #over(session: PgSession): void {
     const lease = this.#attempts.conclude();
     this.#owner.released(undefined, session.client);
-    session.release(() => lease?.end(outcome, null));
-    if (lease !== undefined) this.#attempts.report(lease, { outcome });
+    session.release((outcome) => {
+      if (lease === undefined) return;
+      lease.end(outcome, null);
+      this.#attempts.report(lease, { outcome });
+    });
   }
 }
 

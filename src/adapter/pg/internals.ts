@@ -11,6 +11,7 @@ interface ClientInternals {
   readonly connection: {
     readonly stream: Socket;
     on(event: string, listener: (message: never) => void): void;
+    emit(event: string, message: unknown): void;
     prependListener(event: string, listener: (message: never) => void): void;
   };
   readonly readyForQuery?: boolean;
@@ -74,11 +75,21 @@ export function onReady(client: PoolClient, listener: (transaction: string) => v
 }
 
 /**
- * Calls `listener` with the SQLSTATE of every error on a client, even while the client is checked out. Without this, a server that lost its
- * role is noticed late.
+ * Ends a query object whose connection has ended. Without this, the reader of a stream would wait forever, because pg-query-stream closes
+ * only once the server is ready again.
  */
-export function onErrorState(client: PoolClient, listener: (state: unknown) => void): void {
-  internalsOf(client).connection.on('errorMessage', ({ code }: { readonly code?: unknown }) => listener(code));
+export function endWithConnection(client: PoolClient, query: object): void {
+  const { destroyed, destroy } = query as { readonly destroyed?: boolean; readonly destroy?: (error: Error) => void };
+  if (destroyed === false) destroy?.call(query, new Error('Connection terminated unexpectedly'));
+  internalsOf(client).connection.emit('readyForQuery', { status: 'I' });
+}
+
+/**
+ * Calls `listener` with every error that the server sends, even while the client is checked out. Without this, a server that lost its role
+ * is noticed late, and one that fails its callers does not count as failing.
+ */
+export function onServerError(client: PoolClient, listener: (error: unknown) => void): void {
+  internalsOf(client).connection.on('errorMessage', listener);
 }
 
 /**

@@ -100,6 +100,15 @@ export function verdictOf(error: unknown): PgVerdict {
   return verdict(outcomes.success, false, true);
 }
 
+/**
+ * What an error on a session says about its server, whatever its user runs there. A transaction that its user left idle for too long says
+ * nothing.
+ */
+export function outcomeOnSession(error: unknown): Outcome {
+  const { outcome } = verdictOf(error);
+  return outcome.kind === 'failure' && sqlState(error) !== '25P03' ? outcome : outcomes.success;
+}
+
 /** Whether the server itself ended the session: it gave a reason, or it closed the connection while no statement ran. */
 export function isOrderlyEnd(error: unknown, isIdle: boolean): boolean {
   if (sqlState(error) !== undefined) return true;

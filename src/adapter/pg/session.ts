@@ -3,15 +3,16 @@ import { type Clock, type Endpoint, type Outcome, outcomes } from '../../index.j
 import type { OwnAnswer, PooledSession, SessionOwner } from '../sql/session.js';
 import {
   destroySocket,
+  endWithConnection,
   hasNothingRunning,
   isEnded,
-  onErrorState,
   onParameter,
   onReady,
+  onServerError,
   setReferenced,
 } from './internals.js';
 import type { ServerSettings } from './options.js';
-import { READ_ONLY, sqlState } from './outcome.js';
+import { outcomeOnSession, READ_ONLY, sqlState } from './outcome.js';
 
 /** What a session of PostgreSQL needs from its transport. */
 export interface SessionParts {
@@ -65,7 +66,9 @@ export class PgSession implements PooledSession {
   /** The state of the session's transaction, as the server reports it: I = none. */
   #transaction = 'I';
   /** Called once nothing runs on the session any more. Set when the session was given back before that. */
-  #settled: (() => void) | undefined;
+  #settled: ((outcome: Outcome) => void) | undefined;
+  /** The outcome of the first failure while the session's present user has it. */
+  #outcome: Outcome = outcomes.success;
   #endedByApplication = false;
   #isCheckedOut = false;
 
@@ -88,8 +91,9 @@ export class PgSession implements PooledSession {
       }
       if (this.#settled !== undefined) clock.defer(() => this.#settle());
     });
-    onErrorState(client, (state) => {
-      if (state === READ_ONLY) recheckRole();
+    onServerError(client, (error) => {
+      this.#note(error);
+      if (sqlState(error) === READ_ONLY) recheckRole();
     });
     onParameter(client, (name) => {
       if (name === 'in_hot_standby' || name === 'default_transaction_read_only') recheckRole();
@@ -137,12 +141,16 @@ export class PgSession implements PooledSession {
     const { client } = this;
     const ended = (): void => {
       client.removeListener('drain', ended);
-      client.removeListener('end', ended);
+      client.removeListener('end', lost);
       over();
+    };
+    const lost = (): void => {
+      endWithConnection(client, query);
+      ended();
     };
     client.query(query as never);
     client.once('drain', ended);
-    client.once('end', ended);
+    client.once('end', lost);
   }
 
   /** Hands the client to a caller. `ended` is called once the caller has released the client, and it is free or its connection has ended. */
@@ -156,17 +164,18 @@ export class PgSession implements PooledSession {
       try {
         released(error, client);
       } finally {
-        this.release(() => ended(outcomes.success), error);
+        this.release(ended, error);
       }
     };
     return client;
   }
 
   /**
-   * Called when the borrower no longer needs the session. `free` is called once nothing runs on the session, at once if nothing does.
+   * Called when the borrower no longer needs the session. `free` is called once nothing runs on the session, at once if nothing does, with
+   * what the session has shown of its server.
    * @param error Any truthy value ends the connection.
    */
-  release(free: () => void, error?: unknown): void {
+  release(free: (outcome: Outcome) => void, error?: unknown): void {
     this.#settled = free;
     if (error) this.quit();
     this.#settle();
@@ -219,11 +228,17 @@ export class PgSession implements PooledSession {
       this.quit();
     }
     this.#isCheckedOut = false;
+    const outcome = this.#outcome;
+    this.#outcome = outcomes.success;
     if (this.#isAlive) {
       this.uses++;
       this.#owner.freed(this);
     }
-    free();
+    free(outcome);
+  }
+
+  #note(error: unknown): void {
+    if (this.#outcome === outcomes.success) this.#outcome = outcomeOnSession(error);
   }
 
   #destroy(): void {
@@ -233,7 +248,10 @@ export class PgSession implements PooledSession {
   #ended(error: Error | undefined): void {
     if (!this.#isAlive) return;
     this.#isAlive = false;
-    if (error !== undefined) this.#destroy();
+    if (error !== undefined) {
+      if (!this.#endedByApplication) this.#note(error);
+      this.#destroy();
+    }
     this.#owner.lost(this, error, this.#endedByApplication ? 'application' : 'server');
     this.#settle();
   }

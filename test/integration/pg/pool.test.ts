@@ -13,6 +13,7 @@ import {
   startPostgres,
   titled,
 } from '../../support/databases/postgres.js';
+import { endText } from '../../support/fixtures/attempt-text.js';
 import { hasIpv6, Ipv6Door, needsIpv6 } from '../../support/pods/ipv6.js';
 import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';
@@ -320,6 +321,49 @@ describe.skipIf(noPostgres)(titled('createPool in the form of pg.Pool'), () => {
     await client.query('BEGIN');
     await pool.query('INSERT INTO items VALUES (77)');
     expect((await pool.query('SELECT id FROM items WHERE id = 77')).rows).toEqual([{ id: 77 }]);
+  });
+
+  it('counts a client or a stream whose connection died against its server, but no error of a statement', async () => {
+    const ends: string[] = [];
+    const watched = open({ observer: { attemptEnded: (event) => ends.push(endText(event)) } });
+    const terminate = (where: string): Promise<unknown> =>
+      pool.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE ${where}`);
+    const client = await watched.connect();
+    await expect(client.query('SELECT nothing')).rejects.toMatchObject({ code: '42703' });
+    client.release();
+    const unlucky = await watched.connect();
+    const ended = new Promise((resolve) => unlucky.once('end', resolve));
+    const { rows } = await unlucky.query('SELECT pg_backend_pid() AS pid');
+    await terminate(`pid = ${rows[0].pid}`);
+    await ended;
+    unlucky.release();
+    const failed = watched
+      .query(new QueryStream('SELECT pg_sleep(60)'))
+      .toArray()
+      .catch((error) => error);
+    const sleeping = "query = 'SELECT pg_sleep(60)'";
+    const count = `SELECT pid FROM pg_stat_activity WHERE ${sleeping}`;
+    await until('it runs', async () => (await pool.query(count)).rows.length === 1);
+    await terminate(sleeping);
+    // Its reader gets the error, although pg-query-stream waits for an answer that never comes.
+    expect(await failed).toMatchObject({ code: '57P01' });
+    await until('all have ended', () => ends.length === 3);
+    expect(ends).toEqual(['success', 'failure reset', 'failure reset']);
+  });
+
+  it('fails a stream that nobody reads at the moment when its connection dies', async () => {
+    const stream = pool.query(new QueryStream("SELECT n, repeat('x', 1000) FROM generate_series(1, 100000) AS n"));
+    const reader = stream[Symbol.asyncIterator]();
+    await reader.next();
+    const other = open();
+    await other.query('SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE $1', [
+      '%generate_series%100000%',
+    ]);
+    await until('it is lost', () => pool.waitingCount === 0 && stream.destroyed);
+    const readAll = async (): Promise<void> => {
+      while (!(await reader.next()).done);
+    };
+    await expect(readAll()).rejects.toThrow('terminat');
   });
 
   it('accepts pg options: hooks, a password function, a connection string, type parsers', async () => {
