@@ -238,21 +238,7 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
   }
 
   served(): void {
-    if (!this.#waiting.remove()) return;
-    try {
-      // An undici Agent or pool in front of this dispatcher reads the targets of `drain`.
-      this.emit('drain' as 'connect', new URL(this.origin), [this]);
-    } catch (error) {
-      // The request that waited last has yet to be sent.
-      this.handlerThrew(error);
-    }
-  }
-
-  /** Emits the error of a handler or listener as undici's Client does, but not in the middle of other work. */
-  handlerThrew(error: unknown): void {
-    queueMicrotask(() => {
-      if (!this.emit('error' as never, error as never)) throw error;
-    });
+    if (this.#waiting.remove()) this.emitDrain(new URL(this.origin));
   }
 
   #call(

@@ -81,6 +81,25 @@ export abstract class EndingDispatcher extends Dispatcher {
     await this.close();
   }
 
+  /**
+   * Emits `drain`. What a listener throws is emitted as an error, because the request that waited last has yet to be sent. An undici Agent or
+   * pool in front of this dispatcher reads the targets of the event.
+   */
+  protected emitDrain(origin: URL): void {
+    try {
+      this.emit('drain' as 'connect', origin, [this]);
+    } catch (error) {
+      this.handlerThrew(error);
+    }
+  }
+
+  /** Emits the error of a handler or listener as undici's Client does, but not in the middle of other work. */
+  handlerThrew(error: unknown): void {
+    queueMicrotask(() => {
+      if (!this.emit('error' as never, error as never)) throw error;
+    });
+  }
+
   /** Emits the events of the dispatcher `from`, and adds this dispatcher to their targets. */
   protected forward(from: Dispatcher, events: readonly ForwardedEvent[]): void {
     for (const event of events) {

@@ -120,7 +120,7 @@ class RoutingAgent extends EndingDispatcher implements AppAgent {
     this.#onward = (own, handler) => this.fallback.dispatch(own, handler);
     this.#router = new ServiceRouter(options, {
       opened: (dispatcher) => this.forward(dispatcher, forwardedEvents),
-      drained: (origin) => void this.emit('drain' as 'connect', origin, [this]),
+      drained: (origin) => this.emitDrain(origin),
       upgrading: (handler, dispatcher) => this.fallback.watched(handler, dispatcher) as Dispatcher.DispatchHandler,
     });
   }

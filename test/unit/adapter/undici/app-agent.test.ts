@@ -275,6 +275,19 @@ describe('while a DNS query runs', () => {
     expect(dns.asked).toHaveLength(1);
   });
 
+  it('requests go on although a listener of drain throws', async () => {
+    open();
+    agent.on('drain', () => {
+      throw new Error('of the listener');
+    });
+    const thrown = new Promise((resolve) => agent.once('error' as 'drain', resolve));
+    const answer = get('http://orders.shop/');
+    await until('it waits', () => agent.snapshot().pending === 1 && dns.asked.length === 1);
+    await clock.advanceAsync(2_000);
+    expect(await answer).toBe('outside');
+    expect(await thrown).toMatchObject({ message: 'of the listener' });
+  });
+
   it.each([
     ['undici.request', (signal: AbortSignal) => get('http://orders.shop/', { signal })],
     ['undici.fetch', (signal: AbortSignal) => undici.fetch('http://orders.shop/', { dispatcher: agent, signal })],
