@@ -248,6 +248,8 @@ export class RunningStatement<T> extends Promise<[T, FieldPacket[]]> {
   /** @internal */
   answered(error: Error | null, rows: unknown, fields: unknown): void {
     this.#isSettled = true;
+    // The connection may have its next user already, whose rows a late reader of this stream must not resume.
+    this.#flow = undefined;
     if (error) this.#reject(error);
     else this.#resolve([(this.#emit === undefined ? rows : []) as T, (fields ?? this.#fields) as FieldPacket[]]);
     if (this.#emit === undefined) return;
