@@ -63,7 +63,7 @@ const proofs = new Map(
       flags: slow,
     },
     'http2-rollout': {
-      what: 'pods of h2c, Connect and gRPC that are replaced and killed under 350 calls at once, beside stock; needs Node 22; 6 minutes',
+      what: 'pods of h2c, Connect and gRPC that are replaced, send GOAWAY and are killed under 350 calls at once, beside stock; needs Node 22; 10 minutes',
       program: ['test/integration/http2/rollout-proof/main.mjs'],
     },
     mysql: {
