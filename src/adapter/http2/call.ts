@@ -77,8 +77,10 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
   #verdict: Outcome = outcomes.success;
   #endMessage: EndMessage | undefined;
   #trailers: IncomingHttpHeaders | undefined;
-  /** Whether the running attempt has received the whole response. */
+  /** Whether the response to the running attempt has ended. */
   #isComplete = false;
+  /** Whether it ended only because its connection was closed, or its stream reset. */
+  #isCut = false;
   /** The error for an attempt whose stream was reset without an error of Node. The caller gets the reset code and not this error. */
   #reset: Error | undefined;
 
@@ -191,6 +193,8 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
     if (stream.isDropped) return;
     this.#isComplete = this.#attempts.lease?.answered === true;
     if (!this.#isComplete) return;
+    // Node also emits `end` when the connection was closed, or the stream reset, in the middle of a response.
+    this.#isCut = native.closed && native.rstCode !== constants.NGHTTP2_NO_ERROR;
     // Only once the caller has read the response, because until then a failed write would fail its call.
     if (!stream.writableEnded && endsWithResponse(this.#headers)) stream.once('end', () => native.close());
     stream.push(null);
@@ -316,7 +320,8 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
 
   #succeed(lease: CallLease<PodSessions>, rstCode: number): void {
     this.over?.();
-    this.#attempts.end(this.#saidBy(lease) ?? this.#verdict);
+    const outcome = this.#isCut ? outcomeOfReset(rstCode, undefined) : this.#verdict;
+    this.#attempts.end(this.#saidBy(lease) ?? outcome);
     this.stream.finished(rstCode);
   }
 

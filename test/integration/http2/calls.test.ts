@@ -1,4 +1,6 @@
 import { once } from 'node:events';
+import { createServer } from 'node:http2';
+import type { AddressInfo, Socket } from 'node:net';
 import { type PerformanceEntry, PerformanceObserver } from 'node:perf_hooks';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { createEndpoint } from 'evenkeel';
@@ -453,6 +455,30 @@ describe('a request of node:http2', () => {
     expect(refusing.requests).toBeGreaterThan(2);
     expect(refusing.requests).toBeLessThanOrEqual(sessions + 2);
     expect(attempts).toHaveLength(refusing.requests);
+  });
+
+  it('that is cut after its response has begun is a failure of its pod, even if the connection is closed in order', async () => {
+    const server = createServer();
+    const sockets: Socket[] = [];
+    server.on('connection', (socket: Socket) => sockets.push(socket));
+    server.on('sessionError', () => {});
+    server.on('stream', (stream) => {
+      stream.on('error', () => {});
+      stream.respond({ ':status': 200 });
+      stream.write('a part');
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const { http2, attempts } = await startHttp2([{ endpoint: { address: '127.0.0.1', port } }]);
+    const stream = http2.request({ ':method': 'POST', ':path': '/part' });
+    stream.on('error', () => {});
+    stream.end('once');
+    await once(stream, 'data');
+    for (const socket of sockets) socket.destroy();
+    server.close();
+    await until('the call has ended', () => attempts.length === 1);
+    expect(attempts.map(({ outcome: { cause }, retrying }) => [cause, retrying])).toEqual([['reset', false]]);
   });
 
   it('that a pod resets ends as on a session of Node', async () => {
