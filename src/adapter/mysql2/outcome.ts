@@ -104,6 +104,19 @@ export function verdictOf(error: unknown): MysqlVerdict {
   return isClosedBefore({ message }) ? refused : broken;
 }
 
+/** The error numbers of a statement that a server knows, but ended before it was done. */
+const INTERRUPTED: ReadonlySet<unknown> = new Set([
+  1205, // ER_LOCK_WAIT_TIMEOUT
+  1317, // ER_QUERY_INTERRUPTED: KILL QUERY
+  1969, // ER_STATEMENT_TIMEOUT (MariaDB)
+  3024, // ER_QUERY_TIMEOUT (MySQL)
+]);
+
+/** Whether a server ended a statement before it was done, so that the error says nothing about the statement. */
+export function isInterrupted(error: unknown): boolean {
+  return INTERRUPTED.has((error as { readonly errno?: unknown } | null)?.errno);
+}
+
 /**
  * The shortest idle time, in ms, after which a reset connection counts as closed in order. `wait_timeout` is at least a second, but
  * evenkeel may have noticed late that the connection was idle.

@@ -20,7 +20,7 @@ import {
   type ServerRank,
   ServerRanking,
 } from '../../kit/index.js';
-import { verdictOf } from '../outcome.js';
+import { isInterrupted, verdictOf } from '../outcome.js';
 
 /** Why a database server should get no statements, as the server itself reports; undefined if there is no reason. */
 export type Objection = string | undefined;
@@ -34,8 +34,9 @@ export interface ServerProbeRules {
   /** How long the answer to a probe may take, in ms. */
   readonly timeoutMs: number;
   /**
-   * Whether an objection counts even if every server has one, so that callers wait. A server that does not answer its first probe is then
-   * not connected to; one that answers with an error, because it does not know the query, say, has no objection.
+   * Whether an objection counts even if every server has one, so that callers wait. A server that does not answer its first probe, or
+   * interrupts it, is then not connected to. One that answers with another error, because it does not know the query, say, has no
+   * objection.
    */
   readonly isFinal: boolean;
   /** The objection that the outcome of a call reveals, if any. */
@@ -202,7 +203,7 @@ class ProbedServer implements Tracker {
     } catch (cause) {
       signal.throwIfAborted();
       const error = cause as Error;
-      if (this.#rules.isFinal && verdictOf(error).outcome !== outcomes.success) {
+      if (this.#rules.isFinal && (isInterrupted(error) || verdictOf(error).outcome !== outcomes.success)) {
         throw new Error(`it did not say what it is: ${error.message}`, { cause });
       }
       this.#events.failed(error);

@@ -122,6 +122,22 @@ describe('servers that have to take writes', () => {
     expect(fixture.weights).toEqual([0, 1]);
   });
 
+  it.each([1205, 1317, 1969, 3024])(
+    'that interrupt the first query with error %i are not connected to',
+    async (errno) => {
+      const error = Object.assign(new Error('Query execution was interrupted'), { errno, sqlState: '70100' });
+      fixture.answers['10.0.0.1'] = () => Promise.reject(error);
+      await expect(fixture.open(0)).rejects.toThrow('it did not say what it is: Query execution was interrupted');
+    },
+  );
+
+  it('that do not know the query count as taking writes', async () => {
+    const error = Object.assign(new Error('Unknown system variable'), { errno: 1193, sqlState: 'HY000' });
+    fixture.answers['10.0.0.1'] = () => Promise.reject(error);
+    await fixture.open(0);
+    expect(fixture.weights[0]).toBe(1);
+  });
+
   it('abort their query with the attempt to connect', async () => {
     fixture.answers['10.0.0.1'] = () => new Promise(() => {});
     const attempt = new AbortController();
