@@ -107,6 +107,11 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
   readonly #validating = new Set<Borrower<S>>();
   /** Functions that call off the connections being opened, one for each. */
   readonly #opening = new Set<() => void>();
+  /**
+   * Whether the server refused a connection while no session was open. The connections that are being opened then decide whether the pool
+   * ends; if callers could have more opened, that might be put off for ever.
+   */
+  #isDoubted = false;
   readonly #openedAtMs: number;
   /** When a session of the pool was last given back, on the clock. */
   #returnedAtMs = Number.NEGATIVE_INFINITY;
@@ -441,6 +446,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
 
   /** Opens a connection for each waiting borrower, up to the limit. */
   #demand(): void {
+    if (this.#isDoubted) return;
     while (this.#opening.size < this.#waiting.length && this.size < this.capacity) this.open(() => {});
   }
 
@@ -458,6 +464,10 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
         this.#sessions.add(session);
         this.#cap.opened(this.#sessions.size);
         this.freed(session);
+        if (this.#isDoubted) {
+          this.#isDoubted = false;
+          this.#demand();
+        }
       }
       done(error);
     });
@@ -496,6 +506,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     const refusal = refusalOf(cause);
     if (this.#sessions.size === 0) {
       // This refusal does not end the pool, because other connections are still being opened.
+      this.#isDoubted = true;
       if (refusal === 'full') this.#cap.refused(0);
       return;
     }

@@ -271,6 +271,34 @@ describe('a pool of SQL sessions', () => {
     expect(clock.timers).toBe(0);
   });
 
+  it('is gone when the last of its connections is refused, however many calls come meanwhile', async () => {
+    const { clock, pool, openings, first, borrow } = poolOf({}, 'silent');
+    const [a, b, c] = [borrow(), borrow(), borrow()];
+    first.lose(new Error('reset'));
+    expect(openings.length).toBe(2);
+    openings[0]?.refuses('no greeting');
+    const late = borrow();
+    expect(openings.length).toBe(1);
+    while (openings.length > 0) openings[0]?.refuses('no greeting');
+    expect((await pool.closed)?.message).toBe('no greeting');
+    for (const { notes } of [b, c, late]) expect(notes).toEqual(['waits', expect.stringMatching(/^refused: /)]);
+    expect([a.notes, clock.timers]).toEqual([['lent'], 0]);
+  });
+
+  it('goes on if one of its last connections is greeted, and opens as many as calls wait', () => {
+    const { openings, first, borrow } = poolOf({}, 'silent');
+    borrow();
+    const [b, c] = [borrow(), borrow()];
+    first.lose(new Error('reset'));
+    openings[0]?.refuses('no greeting');
+    expect(openings.length).toBe(1);
+    openings[0]?.greets();
+    expect([b.notes, c.notes]).toEqual([['waits', 'lent'], ['waits']]);
+    expect(openings.length).toBe(1);
+    openings[0]?.greets();
+    expect(c.notes).toEqual(['waits', 'lent']);
+  });
+
   it('a server that refuses a further connection is full for five seconds: calls beyond its sessions go elsewhere', () => {
     const { clock, pool, openings, warnings, borrow } = poolOf();
     const a = borrow();
