@@ -24,7 +24,8 @@ describe.skipIf(noRedis)(titled('the guide to Redis'), () => {
     await Promise.all(
       world.all.map((server) => server.command('ACL', 'SETUSER', 'reader', 'on', 'nopass', '~*', '&*', '+@all')),
     );
-    await world.inStep();
+    // A replica that has just connected gets nothing for up to a second.
+    await world.at(0).command('WAIT', '2', '0');
   });
   afterAll(() => world?.close());
 
