@@ -15,8 +15,7 @@ import { MIN_ROUNDS, measure } from './lib/rounds.mjs';
 
 const QUICK = process.argv.includes('--quick');
 const ROUNDS = QUICK ? 2 : MIN_ROUNDS;
-const VISITS = QUICK ? 1 : 3;
-const WARM_UP = QUICK ? 2 : 5;
+const WARM_UP = QUICK ? 2 : 4;
 const CONCURRENCY = 32;
 const CALLS = QUICK ? 1_000 : 2_000;
 
@@ -50,14 +49,13 @@ const results = await measure({
   baseline: subject(STOCK),
   subjects: [OURS, STOCK_GRPC, OURS_GRPC].map((name) => subject(/** @type {keyof typeof transports} */ (name))),
   rounds: ROUNDS,
-  visits: VISITS,
   warmUp: WARM_UP,
   progress: (round) => process.stderr.write(`connect: ${round > 0 ? `round ${round} of ${ROUNDS}` : 'warming up'}\n`),
 });
 
 console.log(`## Connect: unary calls
 
-One pod as a process of its own, one session, ${CONCURRENCY} callers. ${CALLS.toLocaleString('en-US')} calls a visit, ${results.rounds} interleaved rounds of ${VISITS} visits after ${WARM_UP} to warm up.
+One pod as a process of its own, one session, ${CONCURRENCY} callers. ${CALLS.toLocaleString('en-US')} calls per round and row, ${results.rounds} interleaved rounds after ${WARM_UP} to warm up.
 
 ${figureTable(results, [STOCK, OURS, STOCK_GRPC, OURS_GRPC])}
 
