@@ -37,11 +37,11 @@ export function createFetch(target: string | URL, options: DispatcherOptions = {
   const { matcher } = dispatcher;
   const base = new URL(target).href;
   const sent = (resource: Parameters<typeof fetch>[0], init: RequestInit | undefined): Promise<Response> => {
-    const ownInit = membersOf(init);
-    const body = lastingBodyOf(ownInit.body);
-    const sender = body === undefined ? dispatcher : dispatcherWithBody(dispatcher, body);
+    const own = membersOf(init);
+    const body = lastingBodyOf(own.body);
+    own.dispatcher = body === undefined ? dispatcher : dispatcherWithBody(dispatcher, body);
     // The types of Node's own undici and of the installed undici differ, but at run time the dispatcher serves both.
-    return fetch(resource, { ...ownInit, dispatcher: sender } as unknown as RequestInit);
+    return fetch(resource, own as RequestInit);
   };
   const balanced = async (input: Parameters<typeof fetch>[0], init?: RequestInit): Promise<Response> => {
     const { resource, url, isAbsolute } = resolved(input, base);

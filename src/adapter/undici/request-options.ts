@@ -209,7 +209,7 @@ export function isRepeatable(options: Dispatcher.DispatchOptions, retries: Retry
 }
 
 /** Whether sending the request does not use its body up. */
-export function hasLastingBody({ body }: Dispatcher.DispatchOptions): boolean {
+function hasLastingBody({ body }: Dispatcher.DispatchOptions): boolean {
   return body === undefined || body === null || typeof body === 'string' || ArrayBuffer.isView(body);
 }
 
