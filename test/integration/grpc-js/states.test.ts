@@ -320,11 +320,12 @@ describe('closing', () => {
     const starting = orders({ resolver: other });
     const waiting = say(starting.client, { metadata: waitForReady() });
     await until('it waits', () => starting.balancer.snapshot().waiting === 1);
-    for (const made of [balancer, starting.balancer]) await made.close();
-    await expect(waiting).rejects.toMatchObject({
+    const turnedAway = expect(waiting).rejects.toMatchObject({
       code: status.UNAVAILABLE,
       details: expect.stringMatching(/EVENKEEL_CLOSED/),
     });
+    for (const made of [balancer, starting.balancer]) await made.close();
+    await turnedAway;
     await expect(say(client, { metadata: waitForReady() })).rejects.toMatchObject({
       details: expect.stringMatching(/EVENKEEL_CLOSED/),
     });

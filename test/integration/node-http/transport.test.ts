@@ -226,8 +226,9 @@ describe('the connection to one pod', () => {
     await pod.stopListening();
     await expect(send(connection.handle, `${origin}/`)).rejects.toMatchObject({ code: 'ECONNREFUSED' });
     await until('it is leaving', () => isLeaving);
+    const failing = expect(running).rejects.toMatchObject({ code: 'ECONNRESET' });
     await connection.close(AbortSignal.abort());
-    await expect(running).rejects.toMatchObject({ code: 'ECONNRESET' });
+    await failing;
   });
 
   it('is closed with the error when the pod is gone', async () => {

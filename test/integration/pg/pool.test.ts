@@ -311,8 +311,9 @@ describe.skipIf(noPostgres)(titled('createPool in the form of pg.Pool'), () => {
     const sleeping = "FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(60)'";
     const count = async (): Promise<number> => (await pool.query(`SELECT pid ${sleeping}`)).rows.length;
     await until('it runs', async () => (await count()) === 1);
+    const failing = expect(running).rejects.toMatchObject({ code: '57P01' });
     await pool.query(`SELECT pg_terminate_backend(pid) ${sleeping}`);
-    await expect(running).rejects.toMatchObject({ code: '57P01' });
+    await failing;
   });
 
   it('ends a connection on which somebody begins a transaction after its release', async () => {
