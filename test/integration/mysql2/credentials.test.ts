@@ -274,7 +274,8 @@ describe.skipIf(noMariadb)(titled('a user, a password and TLS settings that chan
       Array.from({ length: 3 }, () => (cluster as PoolCluster).query('SELECT 1')),
     );
     expect(answers.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'fulfilled']);
-    expect(await world.at(0).connections()).toBe(1);
+    // The server may still count one that was turned away.
+    await until('only the first is left', async () => (await world.at(0).connections()) === 1);
     expect(asked).toBeGreaterThan(1);
     await (cluster as PoolCluster).end();
     create({ host: 'mysql.shop', ssl: () => 7 as never });

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { noRedis, type RedisWorld, startRedis, titled } from '../../support/databases/redis.js';
 import { buildPackage, guidePrograms, outputOfProgram } from '../../support/programs/programs.js';
+import { until } from '../../support/until.js';
 
 const programs = guidePrograms('redis');
 const expected: Readonly<Record<string, RegExp>> = {
@@ -25,7 +26,9 @@ describe.skipIf(noRedis)(titled('the guide to Redis'), () => {
       world.all.map((server) => server.command('ACL', 'SETUSER', 'reader', 'on', 'nopass', '~*', '&*', '+@all')),
     );
     // A replica that has just connected gets nothing for up to a second.
-    await world.at(0).command('WAIT', '2', '0');
+    for (const server of world.all) {
+      await until('it has the key', async () => (await server.command('GET', 'item:7')) === 'seven');
+    }
   });
   afterAll(() => world?.close());
 
