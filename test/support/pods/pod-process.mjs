@@ -271,6 +271,8 @@ const commands = {
     server.on('connection', (socket) => {
       stats.held++;
       socket.on('error', () => {});
+      // Read, so that it is noticed when the client gives up: the server waits for the connection.
+      socket.resume().on('end', () => socket.destroy());
     });
   },
   /** HTTP/2: accepts no more connections, and sends GOAWAY: only the first request of each connection was processed. */
