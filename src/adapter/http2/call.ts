@@ -142,8 +142,9 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
     try {
       native = session.request(headers, this.#options);
     } catch (error) {
-      // While the session is open, an exception means that the caller passed headers that Node does not send.
-      if (session.isOpen) throw error;
+      // While the session is open, an exception means that the caller passed headers that Node does not send. Node 20 also ends the
+      // session because of an invalid name, which must not happen on another pod's session, too.
+      if (session.isOpen || (error as NodeJS.ErrnoException).code === 'ERR_INVALID_HTTP_TOKEN') throw error;
       this.#untried(asError(error));
       return;
     }
@@ -200,21 +201,21 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
     stream.push(null);
   }
 
-  gotTrailers(trailers: IncomingHttpHeaders, flags: number): void {
+  gotTrailers(trailers: IncomingHttpHeaders, flags: number, raw: readonly string[]): void {
     this.#trailers = trailers;
-    this.stream.emit('trailers', trailers, flags);
+    this.stream.emit('trailers', trailers, flags, raw);
   }
 
-  gotHeaders(headers: ResponseHeaders, flags: number): void {
+  gotHeaders(headers: ResponseHeaders, flags: number, raw: readonly string[]): void {
     if (headers[':status'] === constants.HTTP_STATUS_CONTINUE) this.stream.emit('continue');
-    this.stream.emit('headers', headers, flags);
+    this.stream.emit('headers', headers, flags, raw);
   }
 
   gotError(error: Error): void {
     this.#failure ??= error;
   }
 
-  responded(native: AttemptStream, headers: ResponseHeaders, flags: number): void {
+  responded(native: AttemptStream, headers: ResponseHeaders, flags: number, raw: readonly string[]): void {
     const attempts = this.#attempts;
     const lease = attempts.lease as CallLease<PodSessions>;
     const report = reportOf(headers[loadReportHeader]);
@@ -230,7 +231,7 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
     lease.progressed();
     this.#endMessage = endMessageOf(headers);
     this.stream.answered();
-    this.stream.emit('response', headers, flags);
+    this.stream.emit('response', headers, flags, raw);
   }
 
   /** Passes on what the response headers say about the pod: its load report, or that the pod can send reports. */
@@ -358,8 +359,8 @@ function listen(native: AttemptStream, call: Http2Call, wantsTrailers: boolean):
   native.on('close', onClose);
 }
 
-function onResponse(this: AttemptStream, headers: ResponseHeaders, flags: number): void {
-  this[callOf]?.responded(this, headers, flags);
+function onResponse(this: AttemptStream, headers: ResponseHeaders, flags: number, raw: readonly string[]): void {
+  this[callOf]?.responded(this, headers, flags, raw);
 }
 
 function onData(this: AttemptStream, chunk: Buffer): void {
@@ -370,12 +371,12 @@ function onEnd(this: AttemptStream): void {
   this[callOf]?.ended(this);
 }
 
-function onTrailers(this: AttemptStream, trailers: IncomingHttpHeaders, flags: number): void {
-  this[callOf]?.gotTrailers(trailers, flags);
+function onTrailers(this: AttemptStream, trailers: IncomingHttpHeaders, flags: number, raw: readonly string[]): void {
+  this[callOf]?.gotTrailers(trailers, flags, raw);
 }
 
-function onHeaders(this: AttemptStream, headers: ResponseHeaders, flags: number): void {
-  this[callOf]?.gotHeaders(headers, flags);
+function onHeaders(this: AttemptStream, headers: ResponseHeaders, flags: number, raw: readonly string[]): void {
+  this[callOf]?.gotHeaders(headers, flags, raw);
 }
 
 function onWantTrailers(this: AttemptStream): void {

@@ -38,7 +38,7 @@ export interface ServiceHttp2Client extends AsyncDisposable {
    * `:scheme` are the Service's unless the headers set others; TLS checks the Service's name in any case. The stream is returned at once,
    * and emits errors. It has everything of Node's stream except `priority` and pushed streams.
    */
-  request(headers?: OutgoingHttpHeaders, options?: Http2RequestOptions): ClientHttp2Stream;
+  request(headers?: OutgoingHttpHeaders | readonly string[], options?: Http2RequestOptions): ClientHttp2Stream;
   /**
    * Accepts no new request. Waiting requests still get a pod and running ones finish, for at most `pool.drainTimeoutMs` (30 s if that is
    * not set); then they are cut.
@@ -106,9 +106,9 @@ export class BalancedHttp2 implements ServiceHttp2Client, CallOwner {
     return this.authority;
   }
 
-  request(headers: OutgoingHttpHeaders = {}, options: Http2RequestOptions = {}): ClientHttp2Stream {
+  request(headers: OutgoingHttpHeaders | readonly string[] = {}, options: Http2RequestOptions = {}): ClientHttp2Stream {
     checkKeys('options', options, requestOptionNames);
-    return this.send({ ...headers }, options);
+    return this.send(isRawList(headers) ? fromRawList(headers) : { ...headers }, options);
   }
 
   /** Sends a request. @param headers Headers that the call may change. */
@@ -158,6 +158,21 @@ export class BalancedHttp2 implements ServiceHttp2Client, CallOwner {
   errorFor(error: Error): Error {
     return this.#face.errorFor(error);
   }
+}
+
+const isRawList = (headers: OutgoingHttpHeaders | readonly string[]): headers is readonly string[] =>
+  Array.isArray(headers);
+
+/** Converts a list of alternating names and values, which Node takes from 22.17 and 24.2 on, to an object that every Node takes. */
+function fromRawList(list: readonly string[]): OutgoingHttpHeaders {
+  const headers: Record<string, string | string[]> = Object.create(null);
+  for (let index = 0; index + 1 < list.length; index += 2) {
+    const name = (list[index] as string).toLowerCase();
+    const value = list[index + 1] as string;
+    const before = headers[name];
+    headers[name] = before === undefined ? value : [before, value].flat();
+  }
+  return headers;
 }
 
 /** The methods of requests without a body: Node ends the body of such a request at once. */

@@ -48,6 +48,14 @@ export class BalancedStream extends Duplex implements CallStream {
     return this.#native?.sentHeaders;
   }
 
+  get sentTrailers(): ClientHttp2Stream['sentTrailers'] {
+    return this.#native?.sentTrailers;
+  }
+
+  get endAfterHeaders(): boolean {
+    return this.#native?.endAfterHeaders ?? false;
+  }
+
   /** Closes the stream with an RST_STREAM code. A request that was not sent yet is never sent. */
   close(code: number = constants.NGHTTP2_NO_ERROR, callback?: () => void): void {
     if (callback !== undefined) this.once('close', callback);
@@ -59,11 +67,12 @@ export class BalancedStream extends Duplex implements CallStream {
     else this.#native.close(code);
   }
 
-  setTimeout(ms: number, callback?: () => void): void {
+  setTimeout(ms: number, callback?: () => void): this {
     this.#timeoutMs = ms;
     if (this.#native !== undefined) this.#limit(this.#native);
     if (callback !== undefined && ms === 0) this.off('timeout', callback);
     else if (callback !== undefined) this.once('timeout', callback);
+    return this;
   }
 
   sendTrailers(headers: Parameters<ClientHttp2Stream['sendTrailers']>[0]): void {
@@ -82,6 +91,7 @@ export class BalancedStream extends Duplex implements CallStream {
 
   attach(native: ClientHttp2Stream): void {
     this.#native = native;
+    this.emit('ready');
     if (this.#timeoutMs > 0) this.#limit(native);
     this.#body.attach(native);
   }
@@ -97,17 +107,22 @@ export class BalancedStream extends Duplex implements CallStream {
 
   finished(rstCode: number): void {
     this.rstCode = rstCode;
-    // The stream ends for writing as well, so that later writes fail as in Node's streams.
-    if (!this.writableEnded) this.end();
-    if (this.readableEnded) this.destroy();
-    else this.once('end', () => this.destroy());
+    this.#endRequest();
+    // A stream with an error, such as that of a late write, never emits `end`.
+    if (this.readableEnded || this.errored !== null) {
+      this.destroy();
+      return;
+    }
+    this.once('end', () => this.destroy());
+    this.#endUnread();
   }
 
   failed(rstCode: number, error: Error | undefined): void {
     this.rstCode = rstCode;
-    if (!this.aborted && !this.writableEnded) {
-      this.aborted = true;
-      this.emit('aborted');
+    this.#endRequest();
+    if (error === undefined && rstCode === constants.NGHTTP2_NO_ERROR) {
+      this.push(null);
+      this.#endUnread();
     }
     this.destroy(error);
   }
@@ -131,11 +146,33 @@ export class BalancedStream extends Duplex implements CallStream {
     this.#body.drop(error);
     this.#owner.dropped();
     const native = this.#native;
-    if (native !== undefined && !native.destroyed) {
+    if (error?.name === 'AbortError') {
+      // Node's streams say CANCEL for an abort of their own signal only. A server would take INTERNAL_ERROR for a failure of its client.
+      this.rstCode = constants.NGHTTP2_CANCEL;
+      native?.close(constants.NGHTTP2_CANCEL);
+      native?.destroy();
+    } else if (native !== undefined && !native.destroyed) {
       if (error !== null) this.rstCode = constants.NGHTTP2_INTERNAL_ERROR;
       native.destroy(error ?? undefined);
     }
+    // As with Node's streams, the reader of a stream that is closed without an error gets to the end.
+    this.push(null);
     destroyed(error);
+  }
+
+  /** As in Node's streams, `end` is emitted although nobody reads, if nothing is left to read. */
+  #endUnread(): void {
+    if (this.readableLength === 0) this.read(0);
+  }
+
+  /** Ends the stream for writing, so that later writes fail as in Node's streams. */
+  #endRequest(): void {
+    if (this.writableEnded) return;
+    if (!this.aborted) {
+      this.aborted = true;
+      this.emit('aborted');
+    }
+    this.end();
   }
 
   /** Applies the limit of `setTimeout` to Node's stream. */
