@@ -56,6 +56,20 @@ it('the README compares evenkeel by the figures of the HTTP benchmark page', () 
   expect(readme).toContain(`| ${requests} × the requests/s, p99 ${p99} × (HAProxy`);
 });
 
+it('the README compares evenkeel with round_robin of grpc-js by the figures of the gRPC benchmark page', () => {
+  const page = textOf('docs/benchmarks-http2.md');
+  const times = (ours: string): string => {
+    const [, ratio] =
+      new RegExp(
+        `${ours.replace(/[()]/g, '\\$&')} : grpc-js round_robin +\\| requests/s +\\| +≥ [\\d.]+ \\| ([\\d.]+) `,
+      ).exec(page) ?? [];
+    return (1 / Number(ratio)).toFixed(2);
+  };
+  expect(readme).toContain(
+    `| ${times('evenkeel, as it comes')} × the calls/s, ${times('evenkeel, roundRobin()')} × those of \`roundRobin()\``,
+  );
+});
+
 it('the README shows the fleet first, then the behavior of Node 26', () => {
   const places = [
     'Requests wait less',
