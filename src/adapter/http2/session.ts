@@ -135,6 +135,11 @@ export class Http2Session implements GroupMember {
     else this.#session?.close();
   }
 
+  /** Ends a session that takes no more requests once none runs on it. Node leaves that to the pod, and some pods keep the connection. */
+  endIfIdle(): void {
+    if (this.#left && this.streams === 0) this.#session?.destroy();
+  }
+
   /** Ends the session and all requests on it. */
   cut(): void {
     this.#opening.abort(new Error('the session was cut'));
@@ -186,7 +191,9 @@ export class Http2Session implements GroupMember {
     }
     this.#leave();
     // After a GOAWAY with an error code, the reason is known only when the session ends, so `lost` is called then.
-    if (code === constants.NGHTTP2_NO_ERROR) this.#tellLost(undefined);
+    if (code !== constants.NGHTTP2_NO_ERROR) return;
+    this.#tellLost(undefined);
+    this.endIfIdle();
   }
 
   #failed(error: Error): void {

@@ -120,7 +120,9 @@ export class PodSessions implements Connection<PodSessions> {
 
   callEnded(session: Http2Session): void {
     this.#group.callEnded(session);
-    if (session.streams === 0) session.ref(false);
+    if (session.streams > 0) return;
+    session.ref(false);
+    session.endIfIdle();
   }
 
   /** Checks the pod's health: with `healthPath`, a GET must return a status below 400; without it, the pod must answer a PING. */

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { createServer } from 'node:http2';
+import { createServer, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
 import type { AddressInfo, Socket } from 'node:net';
 import { type PerformanceEntry, PerformanceObserver } from 'node:perf_hooks';
 import { Code, ConnectError } from '@connectrpc/connect';
@@ -235,6 +235,35 @@ describe('the sessions to a pod', () => {
     while ((await stream.next()).done !== true);
     await until('the first is closed', () => pod.stats.open === 1);
     expect(attempts.map(({ outcome: { kind } }) => kind)).toEqual(['success', 'success']);
+  });
+
+  it('are closed after a GOAWAY once their streams have ended, even if the pod keeps the connection', async () => {
+    const server = createServer();
+    const sessions: ServerHttp2Session[] = [];
+    const held: ServerHttp2Stream[] = [];
+    server.on('session', (session) => sessions.push(session));
+    server.on('stream', (stream) => held.push(stream));
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const endpoint = createEndpoint({ address: '127.0.0.1', port: (server.address() as AddressInfo).port });
+    const service = new URL('http://orders.shop');
+    const transport = http2Transport(service, resolveHttp2Options(service, {}));
+    const { signal } = new AbortController();
+    const idle = await transport.connect(endpoint, signal);
+    const busy = await transport.connect(endpoint, signal);
+    const session = busy.handle.next();
+    const stream = session?.request({ ':path': '/hold' }, {}).resume();
+    if (session === undefined || stream === undefined) throw new Error('no session');
+    busy.handle.callStarted(session);
+    stream.on('close', () => busy.handle.callEnded(session));
+    await until('the pod has it', () => held.length === 1);
+    for (const one of sessions) one.goaway(0, held[0]?.id);
+    await until('the idle session is closed', () => idle.handle.sockets === 0);
+    expect(busy.handle.sockets).toBe(1);
+    held[0]?.respond({ ':status': 204 }, { endStream: true });
+    await until('the other one is closed', () => busy.handle.sockets === 0);
+    for (const one of sessions) one.destroy();
+    server.close();
   });
 
   it('are sent a PING when they are silent, and are closed when nothing answers it', async () => {
