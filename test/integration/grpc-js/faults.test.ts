@@ -9,7 +9,7 @@ const DEADLINE_MS = 1_000;
 const PROOF = process.env.EVENKEEL_PROOF === '1';
 const PODS = PROOF ? 10 : 4;
 const CALLS_BEFORE = 200;
-const LENGTH_MS = PROOF ? 62_000 : 6_000;
+const LENGTH_MS = PROOF ? 62_000 : 4_000;
 
 let pods: Pods;
 let faulty: Pod;

@@ -192,7 +192,7 @@ async function rsockets(): Promise<Servers> {
 
 interface Row {
   readonly name: string;
-  /** Of `entryPoints` in the script; several share servers that take long to start. @defaultValue its name */
+  /** Of `entryPoints` in the script; several share servers that take long to start, at the same time. @defaultValue its name */
   readonly entryPoints?: readonly string[];
   readonly start: () => Promise<Servers>;
   /** Says why it does not run. */
@@ -239,25 +239,33 @@ describe('a plain script makes all of its calls, and then ends by itself', () =>
     it.skipIf(skip)(titled(name), async () => {
       const servers = await start();
       const { ports, login } = servers;
-      for (const entryPoint of entryPoints) {
-        // Brokers take long to start again: what they do in both rounds is a matter for the proof.
-        for (const { parallel, loss } of entryPoints.length > 1 && !PROOF ? rounds.slice(0, 1) : rounds) {
-          const losses = [...(cuts ? ['cut'] : []), loss];
-          const given = JSON.stringify({ ports, login, parallel, losses });
-          const { code, lines, errors } = await runScript([program, entryPoint, given], {
-            [loss]: servers[loss],
-            down: servers.start,
-          });
+      // Brokers take long to start again: what they do in both rounds is a matter for the proof.
+      for (const { parallel, loss } of entryPoints.length > 1 && !PROOF ? rounds.slice(0, 1) : rounds) {
+        const losses = [...(cuts ? ['cut'] : []), loss];
+        const given = JSON.stringify({ ports, login, parallel, losses });
+        const acts = {
+          [loss]: onceAllAsk(entryPoints.length, servers[loss]),
+          down: onceAllAsk(entryPoints.length, servers.start),
+        };
+        const runs = entryPoints.map(async (entryPoint) => {
+          const { code, lines, errors } = await runScript([program, entryPoint, given], acts);
           const all = `${parallel} of ${parallel}`;
           const cut = cuts ? ['heard', `after cut ${all}`] : [];
           const lost = [loss, 'down', 'heard', `after ${loss} ${all}`];
           const expected = { entryPoint, code: 0, lines: [`cold ${all}`, 'one by one', ...cut, ...lost] };
           expect({ entryPoint, code, lines }, errors).toEqual(expected);
-        }
+        });
+        await Promise.all(runs);
       }
     });
   }
 });
+
+/** For scripts that share servers: does once what each of them asks for, when the last has asked. */
+function onceAllAsk(scripts: number, act: () => Promise<unknown>): () => Promise<unknown> {
+  let asked = 0;
+  return async () => ++asked === scripts && act();
+}
 
 /** Runs a program to its end, and does what its lines ask for. */
 async function runScript(
@@ -265,6 +273,7 @@ async function runScript(
   acts: Readonly<Record<string, () => Promise<unknown>>>,
 ): Promise<{ readonly code: number | null; readonly lines: readonly string[]; readonly errors: string }> {
   const child = spawn(process.execPath, args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] });
+  open.push(() => child.kill('SIGKILL'));
   const lines: string[] = [];
   let errors = '';
   let acted = Promise.resolve();

@@ -5,7 +5,7 @@ import { connected } from '../../support/fixtures/connected.js';
 import { Pods } from '../../support/pods/pods.js';
 
 const origin = 'http://orders.shop:8080';
-const CALLS = 3_000;
+const CALLS = 1_000;
 const WORKERS = 50;
 
 let pods: Pods;
