@@ -26,6 +26,11 @@ const proofs = new Map(
       folder: 'test/integration/core',
       files: ['lifetime'],
     },
+    kubernetes: {
+      what: 'three hundred watches that are cut or corrupted anywhere; seconds',
+      folder: 'test/integration/kubernetes',
+      files: ['streams'],
+    },
     http: {
       what: 'undici and fetch: rolling updates, kills, keep-alive, faults; half an hour',
       folder: 'test/integration/undici',

@@ -13,8 +13,11 @@ cleanUpAfterEach();
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 
+/** 300 in a proof. */
+const STREAMS = process.env.EVENKEEL_PROOF === '1' ? 300 : 100;
+
 describe('W7 corrupted streams from an API server', () => {
-  it('300 random streams end in the correct set', async () => {
+  it('random streams end in the correct set', async () => {
     const api = await openApi({ historyLimit: 50 });
     const rng = seededRng(8);
     const names = Object.keys(addresses).filter((name) => name !== 'a6');
@@ -46,7 +49,7 @@ describe('W7 corrupted streams from an API server', () => {
       }
     });
     for (let round = 1; round <= 10; round++) {
-      const goal = round * 30;
+      const goal = (round * STREAMS) / 10;
       await service.pass(
         `${goal} streams`,
         () => {
@@ -63,7 +66,7 @@ describe('W7 corrupted streams from an API server', () => {
     const text = (each: WatchedService): string | undefined =>
       each.listener.endpoints?.map(({ key, conditions }) => `${key} ${JSON.stringify(conditions)}`).join('\n');
     await service.pass('in step', () => text(fresh) !== undefined && text(service) === text(fresh), 200);
-    expect(api.counts.watches).toBeGreaterThanOrEqual(300);
+    expect(api.counts.watches).toBeGreaterThanOrEqual(STREAMS);
   });
 });
 
