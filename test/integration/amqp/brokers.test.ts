@@ -239,7 +239,7 @@ describe.skipIf(noRabbitmq)(titled('AMQP'), () => {
       });
       await Promise.all(publishing);
       await until('all have moved', () => counts(brokers).toString() === '3,3');
-      expect(await world.at(0).connections()).toBe(0);
+      await until('the broker has noticed', async () => (await world.at(0).connections()) === 0);
       const found = await drain(channel, 'moved');
       expect(confirmed.filter((id) => !found.includes(id))).toEqual([]);
       expect(new Set(confirmed).size).toBe(300);
@@ -343,7 +343,7 @@ describe.skipIf(noRabbitmq)(titled('AMQP'), () => {
       });
       await Promise.all(publishing);
       await until('all have moved', () => counts(brokers).toString() === '3,3');
-      expect(await world.at(0).connections()).toBe(0);
+      await until('the broker has noticed', async () => (await world.at(0).connections()) === 0);
       const found = await drain(channel, 'moved-too');
       expect(confirmed.filter((id) => !found.includes(id))).toEqual([]);
     });
