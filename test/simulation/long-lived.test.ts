@@ -228,7 +228,7 @@ describe(`${SOCKETS} clients with one connection each over ${PODS} pods`, () => 
     const { cluster, all, figures } = await through(own, { rebalance: {} });
     // Some stay where they are, as the pod they were on is their spare one now.
     expect(figures).toMatchObject({ placed: 1, rolled: 1.08, scaled: 1.116 });
-    await cluster.pass(3_600_000, 60_000);
+    await cluster.pass(1_200_000, 60_000);
     const counts = cluster.counts(all);
     expect(Math.max(...counts) - Math.min(...counts)).toBe(1);
   });
