@@ -132,12 +132,20 @@ export class Http2Session implements GroupMember {
     this.#events = undefined;
     this.#leave();
     if (!this.#isReady) this.cut();
-    else this.#session?.close();
+    else {
+      this.#session?.close();
+      this.endIfIdle();
+    }
   }
 
-  /** Ends a session that takes no more requests once none runs on it. Node leaves that to the pod, and some pods keep the connection. */
+  /**
+   * Ends a session that takes no more requests once none runs on it. Node only ends its own side of the connection and leaves the rest to
+   * the pod, and some pods keep the connection.
+   */
   endIfIdle(): void {
-    if (this.#left && this.streams === 0) this.#session?.destroy();
+    if (!this.#left || this.streams > 0) return;
+    this.#session?.destroy();
+    this.#socket?.destroySoon();
   }
 
   /** Ends the session and all requests on it. */

@@ -266,6 +266,41 @@ describe('the sessions to a pod', () => {
     server.close();
   });
 
+  it('are closed after a GOAWAY in the middle of traffic, even if the pod keeps the connection', async () => {
+    const server = createServer();
+    const sessions: ServerHttp2Session[] = [];
+    server.on('session', (session) => sessions.push(session));
+    server.on('stream', (stream) => {
+      // Node's server refuses on its side what came after its GOAWAY.
+      stream.on('error', () => {});
+      stream.respond({ ':status': 200 });
+      setImmediate(() => stream.end('ok'));
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const { http2 } = await startHttp2([{ endpoint: { address: '127.0.0.1', port } }]);
+    let calls = 0;
+    let isOver = false;
+    const callers = Array.from({ length: 8 }, async () => {
+      while (!isOver) {
+        await once(http2.request({ ':path': '/' }).resume(), 'end');
+        calls++;
+      }
+    });
+    for (let goaways = 1; goaways <= 5; goaways++) {
+      const before = calls;
+      await until('calls go on', () => calls > before + 50);
+      for (const session of sessions) if (!session.destroyed) session.goaway(0);
+      await until('there is another session', () => sessions.length > goaways);
+    }
+    isOver = true;
+    await Promise.all(callers);
+    await http2.close();
+    for (const session of sessions) session.destroy();
+    server.close();
+  });
+
   it('are sent a PING when they are silent, and are closed when nothing answers it', async () => {
     await using frozen = await ConnectPod.start();
     const options = { pingIntervalMs: 1_000, pingTimeoutMs: 500 };
