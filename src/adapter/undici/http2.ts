@@ -64,6 +64,8 @@ export class Http2Pool extends Pool {
     queueMicrotask(() => {
       http2SessionOf(socket)?.on('remoteSettings', ({ maxConcurrentStreams: streams = Infinity }) => allowed(streams));
     });
+    // A session ends its side of the connection once it takes no more streams and none is left. Some pods do not end theirs then.
+    socket.once('finish', () => socket.destroy());
     socket.once('close', () => {
       this.#sockets.delete(socket);
       this.#receivedBefore += socket.bytesRead;

@@ -1,4 +1,5 @@
 import { Socket } from 'node:net';
+import { Duplex } from 'node:stream';
 import { Pool } from 'undici';
 import { describe, expect, it } from 'vitest';
 import { delayEnd, Http2Pool } from '../../../../src/adapter/undici/http2.js';
@@ -66,4 +67,14 @@ describe('the delayed end of an HTTP/2 socket', () => {
     await pool.destroy();
     socket.destroy();
   });
+});
+
+it('an HTTP/2 socket is closed once its session has ended this side, even if the pod keeps the other', async () => {
+  const socket = new Duplex({ read() {}, write: (_chunk, _encoding, written) => written() });
+  const pool = new Http2Pool('http://orders.shop:8080', {}, new Pool('http://orders.shop:8080'));
+  pool.addSession(socket as Socket);
+  const closed = new Promise((resolve) => socket.once('close', resolve));
+  socket.end();
+  await closed;
+  await pool.destroy();
 });
