@@ -198,8 +198,11 @@ export class Http2Session implements GroupMember {
       this.#context.keepalive.intervalMs *= 2;
     }
     this.#leave();
-    // After a GOAWAY with an error code, the reason is known only when the session ends, so `lost` is called then.
-    if (code !== constants.NGHTTP2_NO_ERROR) return;
+    // Node ends the session itself after an error code. What it says then is the reason why a session never opened.
+    if (code !== constants.NGHTTP2_NO_ERROR) {
+      if (this.#isReady) this.#tellLost(new Error(`the pod sent GOAWAY with code ${code}`));
+      return;
+    }
     this.#tellLost(undefined);
     this.endIfIdle();
   }

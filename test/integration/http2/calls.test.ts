@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { createServer, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
+import { constants, createServer, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
 import type { AddressInfo, Socket } from 'node:net';
 import { type PerformanceEntry, PerformanceObserver } from 'node:perf_hooks';
 import { Code, ConnectError } from '@connectrpc/connect';
@@ -263,6 +263,36 @@ describe('the sessions to a pod', () => {
     held[0]?.respond({ ':status': 204 }, { endStream: true });
     await until('the other one is closed', () => busy.handle.sockets === 0);
     for (const one of sessions) one.destroy();
+    server.close();
+  });
+
+  it('take no more calls from the GOAWAY of an error on: new calls wait for the next session', async () => {
+    const server = createServer();
+    server.on('sessionError', () => {});
+    const sessions: ServerHttp2Session[] = [];
+    server.on('session', (session) => sessions.push(session));
+    server.on('stream', (stream) => {
+      stream.on('error', () => {});
+      stream.respond({ ':status': 200 });
+      stream.end('ok');
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const { http2 } = await startHttp2([{ endpoint: { address: '127.0.0.1', port } }]);
+    const call = () => once(http2.request({ ':method': 'POST', ':path': '/' }).resume().end(), 'end');
+    for (let round = 0; round < 3; round++) {
+      const request = http2.request({ ':path': '/' });
+      await once(request, 'response');
+      const { session: own } = request;
+      await once(request.resume(), 'end');
+      // In the turn of the GOAWAY, before the session has closed.
+      const called = new Promise((resolve) => own?.once('goaway', () => resolve(call())));
+      for (const session of sessions) if (!session.destroyed) session.goaway(constants.NGHTTP2_INTERNAL_ERROR);
+      await called;
+    }
+    await http2.close();
+    for (const session of sessions) session.destroy();
     server.close();
   });
 
