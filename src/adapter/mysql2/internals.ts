@@ -43,6 +43,26 @@ export function streamOf(connection: PoolConnection): Socket {
   return (connection as unknown as { readonly stream: Socket }).stream;
 }
 
+/** The flag of `serverStatus` that says that a transaction is open: SERVER_STATUS_IN_TRANS of the MySQL protocol. */
+const IN_TRANSACTION = 1;
+
+/**
+ * Calls `listener`, before the statement's caller is notified, with whether a transaction is open. Only answers without rows say that, such
+ * as those of BEGIN, COMMIT and INSERT. Without this, a transaction left open would be continued by the next caller.
+ */
+export function onTransactionState(
+  command: { on(event: string, listener: (value: never) => void): unknown },
+  listener: (isOpen: boolean) => void,
+): void {
+  let hasRows = true;
+  command.on('fields', (fields: unknown) => {
+    hasRows = fields !== undefined;
+  });
+  command.on('result', (header: { readonly serverStatus: number }) => {
+    if (!hasRows) listener((header.serverStatus & IN_TRANSACTION) !== 0);
+  });
+}
+
 /**
  * Whether a connection still belongs to its pool. A pool also calls `releaseConnection` for connections that it removes, after it unset
  * their `_pool`: without this, a connection that was just lost would be lent once more.

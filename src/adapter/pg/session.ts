@@ -104,6 +104,10 @@ export class PgSession implements PooledSession {
     return this.#isAlive;
   }
 
+  get isOccupied(): boolean {
+    return !this.isReady || this.#transaction !== 'I';
+  }
+
   /** Makes the session keep the process alive, while a call uses it. */
   ref(): void {
     setReferenced(this.client, true);

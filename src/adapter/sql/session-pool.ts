@@ -177,9 +177,8 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
       this.#refuseLater(borrower, this.#supersededError());
       return;
     }
-    const session = this.#idle.pop();
+    const session = this.#takeIdle();
     if (session !== undefined) {
-      session.isIdle = false;
       this.#lendValid(session, borrower);
     } else if (this.#hasLeft || this.#isClosing) {
       this.#refuseLater(borrower, this.#gone());
@@ -373,6 +372,20 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     else {
       this.#parts.emptied?.();
       this.#demand();
+    }
+  }
+
+  /**
+   * Takes the idle session that a call used most recently. One that its last user still uses is given back again, as if that user had only
+   * now released it: it becomes idle once nothing runs on it, and ends if a transaction is open then.
+   */
+  #takeIdle(): S | undefined {
+    for (;;) {
+      const session = this.#idle.pop();
+      if (session === undefined) return undefined;
+      session.isIdle = false;
+      if (!session.isOccupied) return session;
+      session.release(() => {});
     }
   }
 

@@ -4,6 +4,8 @@ import { asError } from '../kit/index.js';
 /** One connection to a database server, which its pool lends to one borrower at a time. */
 export interface PooledSession {
   readonly isAlive: boolean;
+  /** Whether a statement runs on the session, or a transaction is open. An idle session is occupied if its last user still uses it. */
+  readonly isOccupied: boolean;
   /** How often the session was lent to a borrower and given back. */
   readonly uses: number;
   /** Whether the session is lent to no borrower; set by the pool. */

@@ -197,6 +197,38 @@ describe.skipIf(noMariadb)(titled('code written for a pool of mysql2, with a clu
     }
   });
 
+  it.each(['query', 'execute'] as const)('`%s`: a transaction left open reaches no other caller', async (method) => {
+    const primary = create({ connectionLimit: 1, resolver: staticEndpoints([world.at(0).endpoint]) });
+    const warnings: string[] = [];
+    primary.on('warn', (error: Error) => warnings.push(error.message));
+    const inTransaction = async (): Promise<unknown> => {
+      const [rows] = await primary.query(
+        'SELECT @@in_transaction AS it, (SELECT COUNT(*) FROM numbers WHERE n < 0) AS n',
+      );
+      return (rows as unknown[])[0];
+    };
+    const committed = await primary.getConnection();
+    await committed.beginTransaction();
+    await committed[method as 'query']('INSERT INTO numbers VALUES (-1, "x")');
+    await committed.commit();
+    committed.release();
+    expect(await inTransaction()).toEqual({ it: 0, n: 1 });
+    expect(warnings).toEqual([]);
+    const left = await primary.getConnection();
+    await left.beginTransaction();
+    await left[method as 'query']('DELETE FROM numbers WHERE n < 0');
+    left.release();
+    expect(await inTransaction()).toEqual({ it: 0, n: 1 });
+    // Somebody uses a connection after its release.
+    const stale = await primary.getConnection();
+    stale.release();
+    const begun = stale.query('START TRANSACTION');
+    await primary.query('DELETE FROM numbers WHERE n < 0');
+    await begun;
+    expect(await inTransaction()).toEqual({ it: 0, n: 0 });
+    expect(warnings).toEqual(Array(2).fill(expect.stringContaining('released in the middle of a transaction')));
+  });
+
   it('a pool emits `enqueue` when callers have to wait', async () => {
     const replicas = create({ connectionLimit: 1, resolver: staticEndpoints(world.endpoints.slice(0, 1)) });
     await replicas.ready({ connections: 1 });

@@ -324,6 +324,19 @@ describe.skipIf(noPostgres)(titled('createPool in the form of pg.Pool'), () => {
     expect((await pool.query('SELECT id FROM items WHERE id = 77')).rows).toEqual([{ id: 77 }]);
   });
 
+  it('lends no client on which somebody is beginning a transaction after its release', async () => {
+    const one = open({ max: 1 });
+    const stale = await one.connect();
+    stale.release();
+    const begun = stale.query('BEGIN');
+    const client = await one.connect();
+    await client.query('INSERT INTO items VALUES (78)');
+    client.release();
+    await begun;
+    expect((await pool.query('SELECT id FROM items WHERE id = 78')).rows).toEqual([{ id: 78 }]);
+    await pool.query('DELETE FROM items WHERE id = 78');
+  });
+
   it('counts a client or a stream whose connection died against its server, but no error of a statement', async () => {
     const ends: string[] = [];
     const watched = open({ observer: { attemptEnded: (event) => ends.push(endText(event)) } });

@@ -2,7 +2,7 @@
 import type { Socket } from 'node:net';
 import type { PoolConnection } from 'mysql2';
 import type { Clock, Endpoint, Timer } from '../../../index.js';
-import { streamOf } from '../internals.js';
+import { onTransactionState, streamOf } from '../internals.js';
 import { queryTimeout } from '../outcome.js';
 import { ownErrors, withOwnFunctions } from '../own-functions.js';
 
@@ -49,6 +49,8 @@ export interface ConnectionStatementsParts {
     /** The time limit of statements without a `timeout`, in ms; Infinity = no limit. */
     readonly queryTimeoutMs: number;
   };
+  /** A statement was answered. @param isOpen Whether a transaction is open. */
+  readonly transaction: (isOpen: boolean) => void;
   /** A statement of the connection's user failed. Called before that user is notified. */
   readonly failed: (error: Error) => void;
   /** An answer that is read by events has stopped arriving. */
@@ -135,8 +137,10 @@ export class ConnectionStatements {
   }
 
   #send(method: Method, args: readonly unknown[]): Command {
-    const { methods, connection } = this.#parts;
-    return methods[method].apply(connection, args as Parameters<Send>);
+    const { methods, connection, transaction } = this.#parts;
+    const command = methods[method].apply(connection, args as Parameters<Send>);
+    onTransactionState(command, transaction);
+    return command;
   }
 
   /** Prepares the arguments of a statement for mysql2. The time limit of a statement with a callback is enforced here. */

@@ -103,6 +103,9 @@ export class Opening {
         this.pool.emit('release', connection);
         tell(events, 'release', connection);
       },
+      leftOpen: () => {
+        tell(events, 'warn', new Error(`${endpointAddress(endpoint)}: ${LEFT_OPEN}`));
+      },
     };
     const dialForPool = (): Socket => {
       this.#dialled = dial(endpoint, settings.dial);
@@ -197,6 +200,9 @@ export class Opening {
     server.expire(({ credentials }) => credentials !== undefined && !areSameCredentials(credentials, credentialsNow));
   }
 }
+
+const LEFT_OPEN =
+  'a connection was released in the middle of a transaction, which was rolled back: COMMIT or ROLLBACK first, and run all of a transaction on one connection of getConnection()';
 
 function handshakeTooLate(endpoint: Endpoint, limitMs: number): Error {
   const message = `${endpointAddress(endpoint)} did not finish the handshake within ${limitMs} ms`;

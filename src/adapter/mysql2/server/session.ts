@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import type { PoolConnection } from 'mysql2';
 import { type Clock, type Endpoint, EvenkeelError, type Outcome, outcomes, type Timer } from '../../../index.js';
 import type { EndedBy, OwnAnswer, PooledSession, SessionOwner } from '../../sql/session.js';
-import { endsGracefully, nameServer, replaceMethods, reset, sayGoodbye } from '../internals.js';
+import { endsGracefully, nameServer, onTransactionState, replaceMethods, reset, sayGoodbye } from '../internals.js';
 import { connectionLost, isFarewell, isQueryTimeout, verdictOf } from '../outcome.js';
 import { isOwnFault } from '../own-functions.js';
 import {
@@ -28,6 +28,8 @@ export interface SessionParts {
   readonly resetsOnRelease: boolean;
   readonly acquired: (connection: PoolConnection) => void;
   readonly released: (connection: PoolConnection) => void;
+  /** Called when a session was given back in the middle of a transaction, and is closed. */
+  readonly leftOpen: () => void;
 }
 
 /** MySQL's ping, as a query of evenkeel's own. All other queries of evenkeel's own are the text of a statement. */
@@ -71,6 +73,8 @@ export class MysqlSession implements PooledSession {
   #isReleased = false;
   /** The outcome of the first failure among the statements of the session's present user. */
   #outcome: Outcome = outcomes.success;
+  /** Whether a transaction was open after the last statement whose answer said so. */
+  #isInTransaction = false;
   /** Whether the session is closed when its present user gives it back. */
   #isDiscarded = false;
   /** The error with which the session was killed. */
@@ -109,6 +113,10 @@ export class MysqlSession implements PooledSession {
     return this.#state === 'open';
   }
 
+  get isOccupied(): boolean {
+    return this.#statements?.areRunning === true || this.#isInTransaction;
+  }
+
   get #isBusy(): boolean {
     return this.#state === 'open' && !this.isIdle;
   }
@@ -144,7 +152,7 @@ export class MysqlSession implements PooledSession {
 
   /** Runs one statement. Throws what mysql2 throws for its arguments; then nothing was sent. */
   send(method: Method, sql: unknown, values: unknown, answer: MysqlCallback): void {
-    this.#methods[method].call(this.connection, sql, values, answer);
+    onTransactionState(this.#methods[method].call(this.connection, sql, values, answer), this.#noteTransaction);
   }
 
   /** Runs a statement as `send` does, with an answer that is read by events; see `ConnectionStatements.read`. */
@@ -165,7 +173,12 @@ export class MysqlSession implements PooledSession {
     }
     if (this.#isDiscarded) this.quit();
     else if (this.#parts.resetsOnRelease && this.#isAcquired) this.#reset();
-    else this.#giveBack();
+    else if (this.#isInTransaction) {
+      // The next caller's statements would be part of that transaction, and be lost with it.
+      this.#parts.leftOpen();
+      this.discard();
+      this.quit();
+    } else this.#giveBack();
   }
 
   #reset(): void {
@@ -174,6 +187,7 @@ export class MysqlSession implements PooledSession {
       this.#resetTimer?.cancel();
       this.#resetTimer = undefined;
       if (!this.isAlive) return;
+      this.#isInTransaction = false;
       if (error) this.quit();
       else this.#giveBack();
     });
@@ -275,12 +289,17 @@ export class MysqlSession implements PooledSession {
     this.#free();
   }
 
+  readonly #noteTransaction = (isOpen: boolean): void => {
+    this.#isInTransaction = isOpen;
+  };
+
   get #ownStatements(): ConnectionStatements {
     this.#statements ??= new ConnectionStatements({
       connection: this.connection,
       socket: this.#socket,
       methods: this.#methods,
       server: this.#parts,
+      transaction: this.#noteTransaction,
       failed: (error) => this.#statementFailed(error),
       stalled: (error) => {
         this.#note(outcomes.timeout);

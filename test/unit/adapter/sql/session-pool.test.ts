@@ -8,6 +8,7 @@ import { stateOf } from '../../../support/fixtures/balancer-fixture.js';
 /** A session of a server that does whatever the test says. */
 class FakeSession implements PooledSession {
   isAlive = true;
+  isOccupied = false;
   uses = 0;
   isIdle = false;
   isUsed = false;
