@@ -187,8 +187,8 @@ const entryPoints = {
       const connection = await brokers.connect(connect);
       connection.on('error', () => {});
       const channel = await connection.createConfirmChannel();
-      await channel.assertQueue('orders');
-      channel.sendToQueue('orders', Buffer.from('order'));
+      await channel.assertQueue('orders of amqplib');
+      channel.sendToQueue('orders of amqplib', Buffer.from('order'));
       await channel.waitForConfirms();
       await connection.close();
     };
@@ -199,10 +199,10 @@ const entryPoints = {
     const { connect } = await import('amqp-connection-manager');
     const brokers = createBrokers('amqp://rabbit.shop:5672', { resolver });
     const manager = brokers.connectManager(connect);
-    const orders = manager.createChannel({ setup: (channel) => channel.assertQueue('orders') });
+    const orders = manager.createChannel({ setup: (channel) => channel.assertQueue('orders of the manager') });
     orders.on('error', () => {});
     // The connection is the library's own, and holds the process as it has it.
-    return { call: () => orders.sendToQueue('orders', 'order'), close: () => brokers.close() };
+    return { call: () => orders.sendToQueue('orders of the manager', 'order'), close: () => brokers.close() };
   },
   async 'rabbitmq-client'() {
     const { createBrokers } = await import('evenkeel/amqp');
