@@ -13,6 +13,7 @@ import { type RebuildKind, RebuildScheduler } from './rebuild-scheduler.js';
 import { closedError, notStartedError, Refusals } from './refusals.js';
 import { StageChain } from './stage-chain.js';
 import { StartGate } from './start-gate.js';
+import { Verdicts } from './verdicts.js';
 
 /** What `Endpoints` needs from its balancer. */
 export interface EndpointsParts<C> {
@@ -39,6 +40,7 @@ export class Endpoints<C> {
   readonly #parts: EndpointsParts<C>;
   readonly #stages: StageChain;
   readonly #rebuilds: RebuildScheduler;
+  readonly #verdicts: Verdicts;
   #isClosed = false;
 
   constructor(parts: EndpointsParts<C>) {
@@ -51,6 +53,7 @@ export class Endpoints<C> {
       isUrgent: () => !currentPicker.hasReady,
       isConnectingFirst: () => this.first.isConnectingFirst,
     });
+    this.#verdicts = new Verdicts(clock, () => this.#rebuilds.request('stages'));
     this.start = new StartGate(clock, startTimeoutMs, () => notStartedError(this.feed, startTimeoutMs));
     this.#stages = new StageChain(
       options.stages,
@@ -59,7 +62,7 @@ export class Endpoints<C> {
         rng,
         observer,
         resolver: resolver.name,
-        invalidate: () => this.#rebuilds.request('stages'),
+        invalidate: () => this.#verdicts.request(),
         probe: (endpoint, signal) => this.pool.ping(endpoint.key, signal),
       },
       warnings,
@@ -122,6 +125,7 @@ export class Endpoints<C> {
   async close(cut: AbortSignal): Promise<void> {
     this.#isClosed = true;
     this.#rebuilds.close();
+    this.#verdicts.close();
     this.feed.close();
     const error = closedError();
     this.#parts.room.fail(error);
@@ -135,6 +139,7 @@ export class Endpoints<C> {
     const { endpoints } = this.feed;
     if (endpoints === undefined) return 0;
     if (what === 'stages') {
+      this.#verdicts.ran();
       const known = EndpointSet.of(this.feed.version, endpoints);
       const set = this.#stages.apply(known, recording);
       this.refusals.isEmpty = set.size === 0;

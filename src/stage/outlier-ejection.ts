@@ -4,7 +4,6 @@ import { checkNumber, optionError } from '../runtime/check.js';
 import type { Complete } from '../runtime/complete.js';
 import { described } from '../runtime/described.js';
 import { numberOption, type OptionTable, optionTable } from '../runtime/options.js';
-import { Invalidation } from './invalidation.js';
 import { OutlierRecord, type OutlierRules } from './outlier-record.js';
 import { deservesPanic } from './panic.js';
 import type { Stage, StageContext, StageFactory } from './stage.js';
@@ -76,15 +75,13 @@ export const outlierEjection = (options: OutlierEjectionOptions = {}): StageFact
 class OutlierEjection implements Stage {
   readonly #rules: OutlierRules;
   readonly #context: StageContext;
-  readonly #invalidation: Invalidation;
   readonly #records = new Map<string, OutlierRecord>();
   /** The sum of all endpoints' failure ratios and their number, to compare one endpoint with the others. */
   readonly #totals = { failing: 0, records: 0 };
 
   constructor(rules: OutlierRules, context: StageContext) {
     this.#rules = rules;
-    this.#invalidation = new Invalidation(context);
-    this.#context = { ...context, invalidate: () => this.#invalidation.request() };
+    this.#context = context;
   }
 
   track(endpoint: EndpointEntry['endpoint']): OutlierRecord {
@@ -96,7 +93,6 @@ class OutlierEjection implements Stage {
   }
 
   apply(set: EndpointSet): EndpointSet {
-    this.#invalidation.ran();
     const suspects: OutlierRecord[] = [];
     for (const { endpoint, weight } of set.entries) {
       const record = this.#records.get(endpoint.key);
@@ -110,7 +106,6 @@ class OutlierEjection implements Stage {
   }
 
   close(): void {
-    this.#invalidation.close();
     for (const record of this.#records.values()) record.stop();
   }
 

@@ -3,7 +3,6 @@ import type { EndpointEntry, EndpointSet } from '../endpoint/endpoint-set.js';
 import { notify } from '../observe/observer.js';
 import { checkNoOptions } from '../runtime/check.js';
 import { described } from '../runtime/described.js';
-import { Invalidation } from './invalidation.js';
 import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
 
 /**
@@ -39,7 +38,6 @@ function countSuspects(set: EndpointSet): { total: number; suspects: number } {
 
 class Panic implements Stage {
   readonly #context: StageContext;
-  readonly #invalidation: Invalidation;
   readonly #connected = new Set<string>();
   /** Whether the last set contained a suspect endpoint; only then do changes of connections matter. */
   #hasSuspects = false;
@@ -47,20 +45,18 @@ class Panic implements Stage {
 
   constructor(context: StageContext) {
     this.#context = context;
-    this.#invalidation = new Invalidation(context);
   }
 
   track({ key }: Endpoint): Tracker {
     const set = (connected: boolean): void => {
       if (connected) this.#connected.add(key);
       else this.#connected.delete(key);
-      if (this.#hasSuspects) this.#invalidation.request();
+      if (this.#hasSuspects) this.#context.invalidate();
     };
     return { connected: () => set(true), disconnected: () => set(false), closed: () => set(false) };
   }
 
   apply(set: EndpointSet): EndpointSet {
-    this.#invalidation.ran();
     const { total, suspects } = countSuspects(set);
     this.#hasSuspects = suspects > 0;
     const panicking = suspects * 2 > total || (suspects > 0 && this.#onlySuspectsConnected(set));
@@ -69,10 +65,6 @@ class Panic implements Stage {
       notify(this.#context.observer, 'panicChanged', { panicking, suspects, total });
     }
     return set.map(panicking ? lifted : stoodBy);
-  }
-
-  close(): void {
-    this.#invalidation.close();
   }
 
   #onlySuspectsConnected(set: EndpointSet): boolean {

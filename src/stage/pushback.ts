@@ -5,7 +5,6 @@ import type { Timer } from '../runtime/clock.js';
 import type { Complete } from '../runtime/complete.js';
 import { described } from '../runtime/described.js';
 import { numberOption, type OptionTable, optionTable } from '../runtime/options.js';
-import { Invalidation } from './invalidation.js';
 import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
 
 /**
@@ -59,7 +58,6 @@ class Pushback implements Stage {
   readonly #ratio: number;
   readonly #maxMs: number;
   readonly #context: StageContext;
-  readonly #invalidation: Invalidation;
   readonly #wishes = new Map<string, Wish>();
   #timer: Timer | undefined;
 
@@ -67,7 +65,6 @@ class Pushback implements Stage {
     this.#ratio = ratio;
     this.#maxMs = maxMs;
     this.#context = context;
-    this.#invalidation = new Invalidation(context);
   }
 
   track({ key }: Endpoint): Tracker {
@@ -77,7 +74,7 @@ class Pushback implements Stage {
         const nowMs = clock.now();
         const isNews = wish.untilMs <= nowMs;
         wish.untilMs = Math.max(wish.untilMs, nowMs + Math.min(retryAfterMs, this.#maxMs));
-        if (isNews) this.#invalidation.request();
+        if (isNews) this.#context.invalidate();
       },
       forget: (gone) => {
         if (this.#wishes.get(key) === gone) this.#wishes.delete(key);
@@ -88,7 +85,6 @@ class Pushback implements Stage {
   }
 
   apply(set: EndpointSet): EndpointSet {
-    this.#invalidation.ran();
     this.#timer?.cancel();
     this.#timer = undefined;
     const nowMs = this.#context.clock.now();
@@ -104,13 +100,12 @@ class Pushback implements Stage {
       nextMs = Math.min(nextMs, untilMs);
     }
     if (spared.size === 0) return set;
-    this.#timer = this.#context.clock.timer(() => this.#invalidation.request(), nextMs - nowMs);
+    this.#timer = this.#context.clock.timer(() => this.#context.invalidate(), nextMs - nowMs);
     if (2 * spared.size > usable) return set;
     return set.map((entry) => (spared.has(entry.endpoint) ? { ...entry, weight: entry.weight * this.#ratio } : entry));
   }
 
   close(): void {
     this.#timer?.cancel();
-    this.#invalidation.close();
   }
 }

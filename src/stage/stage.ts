@@ -56,7 +56,10 @@ export interface StageContext {
   readonly observer: Observer;
   /** The name of the resolver that found the endpoints. */
   readonly resolver?: string | undefined;
-  /** Says that the stage's `apply` would return another result now. `apply` is then called at the end of this turn. */
+  /**
+   * Says that the stage's `apply` would return another result now. `apply` is then called at the end of this turn, or up to 50 ms later if
+   * there were many such calls. May be called at any rate, also after `close`.
+   */
   invalidate(): void;
   /**
    * Checks whether the endpoint's connection is alive: resolves or rejects. Rejects with EVENKEEL_OPTION if the transport has no `ping`.

@@ -1,7 +1,6 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
 import type { EndpointEntry, EndpointSet } from '../endpoint/endpoint-set.js';
 import { checkString } from '../runtime/check.js';
-import type { Timer } from '../runtime/clock.js';
 import type { Complete } from '../runtime/complete.js';
 import { described } from '../runtime/described.js';
 import { numberOption, type OptionTable, optionTable, requiredOption } from '../runtime/options.js';
@@ -22,9 +21,6 @@ export const zoneTable: OptionTable<Complete<ZoneOptions>> = optionTable('zone',
   zone: requiredOption(checkString),
   maxLoadRatio: numberOption(1.5, { min: 1, infinite: true }),
 });
-
-/** Connections that open or close within this time are handled together, in ms, because at start-up there are thousands. */
-const SETTLE_MS = 100;
 
 /**
  * Prefers endpoints of this zone: no cross-zone charges, lower latency. Endpoints of other zones stay connected.
@@ -47,8 +43,6 @@ class Zone implements Stage {
   readonly #maxLoadRatio: number;
   readonly #context: StageContext;
   readonly #connected = new Set<string>();
-  #timer: Timer | undefined;
-  #isClosed = false;
 
   constructor(own: string, maxLoadRatio: number, context: StageContext) {
     this.#own = own;
@@ -61,12 +55,7 @@ class Zone implements Stage {
       if (connected === this.#connected.has(key)) return;
       if (connected) this.#connected.add(key);
       else this.#connected.delete(key);
-      // When the balancer closes, connections end after this stage was closed.
-      if (this.#isClosed) return;
-      this.#timer ??= this.#context.clock.timer(() => {
-        this.#timer = undefined;
-        this.#context.invalidate();
-      }, SETTLE_MS);
+      this.#context.invalidate();
     };
     return { connected: () => set(true), disconnected: () => set(false), closed: () => set(false) };
   }
@@ -89,11 +78,6 @@ class Zone implements Stage {
     const stay = this.#maxLoadRatio / loadRatio;
     const otherWeight = total - ownWeight;
     return this.#weigh(set, ((1 - stay) / otherWeight) * (ownWeight / stay));
-  }
-
-  close(): void {
-    this.#isClosed = true;
-    this.#timer?.cancel();
   }
 
   /** Multiplies the weights of endpoints in other zones by `factor`. */

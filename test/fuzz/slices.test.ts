@@ -7,11 +7,11 @@ import { failureOf } from '../../src/resolver/kubernetes/api/api-failure.js';
 import { LineError, LineReader } from '../../src/resolver/kubernetes/api/line-reader.js';
 import type { Unchecked } from '../../src/resolver/kubernetes/api/unchecked.js';
 import { parseSlice } from '../../src/resolver/kubernetes/slices/endpoint-slice.js';
-import { JoinedUnion } from '../../src/resolver/kubernetes/slices/joined-union.js';
 import { fitsStore, SliceStore } from '../../src/resolver/kubernetes/slices/slice-store.js';
 import { listSlices, type SliceList } from '../../src/resolver/kubernetes/watch/slice-list.js';
 import { parseWatchEvent } from '../../src/resolver/kubernetes/watch/watch-event.js';
 import { drawIndex, type Rng } from '../../src/runtime/rng.js';
+import { SettledSet } from '../unit/resolver/kubernetes/slices/settled-set.js';
 import { anything, eachCase, enough, LIMIT_MS, mutated, oddAddresses, oneOf } from './cases.js';
 
 const pieces = [
@@ -62,11 +62,12 @@ function sliceObject(rng: Rng, name: string): Record<string, unknown> {
 /** What a client would publish on a host with IPv4 and IPv6, where the entries of a pod are joined. */
 class Client {
   readonly store: SliceStore = new SliceStore();
-  readonly union: JoinedUnion = new JoinedUnion(
-    ['IPv4', 'IPv6'],
-    ({ ports }) => ports,
-    ({ unsafe }) => unsafe === undefined,
-  );
+  readonly union: SettledSet = new SettledSet({
+    families: ['IPv4', 'IPv6'],
+    lone: 'IPv4',
+    ports: ({ ports }) => ports,
+    accepts: ({ unsafe }) => unsafe === undefined,
+  });
 
   put(name: string, object: Unchecked | undefined): void {
     const slice = object === undefined ? undefined : parseSlice(object, 'orders');

@@ -7,10 +7,8 @@ import type { Resolution, ResolverContext, ResolverListener } from '../resolver.
 import { PortChoice } from './port-choice.js';
 import { ServicePresence } from './service-presence.js';
 import type { EndpointSlice, SliceMember } from './slices/endpoint-slice.js';
-import { JoinedUnion } from './slices/joined-union.js';
+import { type ChosenPort, PublishedSet } from './slices/published-set.js';
 import { portNames } from './slices/service-ports.js';
-import { type ChosenPort, type EndpointUnion, SliceUnion } from './slices/slice-union.js';
-import { UpdateThrottle } from './slices/update-throttle.js';
 import { joinWatch, type Subscription, type WatchSubject, type WatchSubscriber } from './watch/shared-watch.js';
 
 /** What one resolver takes from a Service's slices: which port, which address family, and so on. */
@@ -35,14 +33,13 @@ export class SliceView implements Resolution, WatchSubscriber {
   readonly #listener: ResolverListener;
   readonly #context: ResolverContext;
   readonly #subscription: Subscription;
-  readonly #throttle: UpdateThrottle;
+  readonly #set: PublishedSet;
   readonly #portChoice: PortChoice;
   readonly #presence: ServicePresence;
   /** The only address family that this host can use; undefined if it has both, or if that is unknown. */
   readonly #hostFamily: AddressFamily | undefined = onlyHostFamily();
-  #union: EndpointUnion | undefined;
-  /** The address family and the port that `#union` was made for. */
-  #unionKey = '';
+  /** The address family and the port that the set was last made for. */
+  #choice: string | undefined;
   #changed = new Set<string>();
   #settling = false;
   #sliceCount: number | undefined;
@@ -62,11 +59,7 @@ export class SliceView implements Resolution, WatchSubscriber {
     this.#listener = listener;
     this.#context = context;
     const { clock, rng } = context;
-    this.#throttle = new UpdateThrottle(
-      clock,
-      () => this.#union as EndpointUnion,
-      (endpoints) => this.#publish(endpoints),
-    );
+    this.#set = new PublishedSet(clock, (endpoints) => this.#publish(endpoints));
     this.#subscription = joinWatch(options.subject, clock, rng, this);
     this.#portChoice = new PortChoice({
       port: options.port,
@@ -78,7 +71,7 @@ export class SliceView implements Resolution, WatchSubscriber {
       failed: (error) => {
         this.#portFailure = error;
         // If no slice has a port with the name, the empty set is published first, and then the error.
-        const follows = typeof options.port === 'string' && !this.#throttle.started;
+        const follows = typeof options.port === 'string' && !this.#set.started;
         if (error !== undefined && !follows) this.#fail(error);
       },
     });
@@ -107,14 +100,14 @@ export class SliceView implements Resolution, WatchSubscriber {
    */
   refresh(): void {
     if (this.#closed) return;
-    this.#throttle.dropLingering();
+    this.#set.dropVanished();
     this.#subscription.hurry();
   }
 
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
-    this.#throttle.close();
+    this.#set.close();
     this.#portChoice.close();
     this.#presence.close();
     this.#subscription.close();
@@ -158,48 +151,37 @@ export class SliceView implements Resolution, WatchSubscriber {
         if (this.#closed) return;
         this.#presence.slices(slices.size);
       }
-      const touched = this.#merge();
-      if (touched !== undefined) {
-        if (this.#throttle.started) this.#throttle.changed(touched);
-        else this.#throttle.start();
-      }
+      this.#merge();
     }
-    if (!this.#stale || this.#failure !== undefined || !this.#throttle.started) return;
+    if (!this.#stale || this.#failure !== undefined || !this.#set.started) return;
     this.#stale = false;
     this.#listener.fresh();
   }
 
-  /** Brings the union of the slices up to date. Returns the addresses that may have changed, or undefined while the port is unknown. */
-  #merge(): ReadonlySet<string> | undefined {
+  /** Passes the slices that changed on to the set, once it is known which port they are about. */
+  #merge(): void {
     const { slices } = this.#subscription;
-    const { podPort } = this.#options;
+    const { podPort, family: wanted } = this.#options;
     const name = podPort === undefined ? this.#portChoice.choose([...slices.values()]) : '';
-    if (name === undefined) return undefined;
-    const family = this.#family(slices.values());
-    const isJoined = this.#options.family === undefined && this.#hostFamily === undefined;
-    const key = isJoined ? `both ${name}` : `${family} ${name}`;
-    const touched = new Set<string>();
-    let names: Iterable<string> = this.#changed;
-    if (this.#union === undefined || this.#unionKey !== key) {
-      for (const address of this.#union?.addresses ?? []) touched.add(address);
-      const accepts = (member: SliceMember): boolean => this.#accepts(member);
-      this.#union = isJoined
-        ? new JoinedUnion(['IPv4', 'IPv6'], (slice) => portsOf(slice, name, podPort), accepts)
-        : new SliceUnion((slice) => (slice.family === family ? portsOf(slice, name, podPort) : []), accepts);
-      this.#unionKey = key;
-      names = slices.names();
+    if (name === undefined) return;
+    const lone = this.#family(slices.values());
+    const families: readonly AddressFamily[] =
+      wanted === undefined && this.#hostFamily === undefined ? ['IPv4', 'IPv6'] : [lone];
+    const choice = JSON.stringify([families, lone, name]);
+    if (this.#choice !== choice) {
+      this.#choice = choice;
+      const ports = (slice: EndpointSlice): readonly ChosenPort[] => portsOf(slice, name, podPort);
+      this.#set.choose({ families, lone, ports, accepts: (member) => this.#accepts(member) });
     }
-    for (const changed of names) {
+    for (const changed of this.#changed) {
       const slice = slices.get(changed);
-      this.#union.set(changed, slice);
+      this.#set.put(changed, slice);
       if (slice !== undefined) this.#inspect(slice);
     }
-    if (this.#union instanceof JoinedUnion) this.#union.chooseLone(family);
-    this.#union.settle(touched);
     this.#changed = new Set();
     this.#missPort(name);
-    this.#missFamily(family);
-    return touched;
+    this.#missFamily(lone);
+    this.#set.settle();
   }
 
   /**

@@ -20,7 +20,7 @@ describe('docs/life-of-a-set.md', () => {
 
   it('names three deferrals, and the files with their times agree', () => {
     expect(page.match(/\*\*(First|[Ss]econd|[Tt]hird) deferral\*\*/g)).toHaveLength(3);
-    const throttle = readFileSync(source('resolver/kubernetes/slices/update-throttle.ts'), 'utf8');
+    const throttle = readFileSync(source('resolver/kubernetes/slices/published-set.ts'), 'utf8');
     expect(throttle).toContain('PACE_MS = 50;');
     expect(throttle).toContain('LINGER_MS = 250;');
   });

@@ -3,9 +3,9 @@ import { endpointAppProtocol, H2C } from '../../../../../src/endpoint/app-protoc
 import type { Unchecked } from '../../../../../src/resolver/kubernetes/api/unchecked.js';
 import { type EndpointSlice, parseSlice } from '../../../../../src/resolver/kubernetes/slices/endpoint-slice.js';
 import { fitsStore, SliceStore } from '../../../../../src/resolver/kubernetes/slices/slice-store.js';
-import { SliceUnion } from '../../../../../src/resolver/kubernetes/slices/slice-union.js';
 import { drawIndex } from '../../../../../src/runtime/rng.js';
 import { seededRng } from '../../../../../src/testing/seeded-rng.js';
+import { SettledSet } from './settled-set.js';
 
 interface Spec {
   readonly address?: string;
@@ -37,11 +37,8 @@ function sliceSpeaking(
   ) as EndpointSlice;
 }
 
-function union(...slices: readonly EndpointSlice[]): SliceUnion {
-  const result = new SliceUnion(
-    ({ ports }) => ports,
-    () => true,
-  );
+function union(...slices: readonly EndpointSlice[]): SettledSet {
+  const result = new SettledSet({ families: ['IPv4'], lone: 'IPv4', ports: ({ ports }) => ports, accepts: () => true });
   for (const each of slices) result.set(each.name, each);
   result.settle(new Set());
   return result;

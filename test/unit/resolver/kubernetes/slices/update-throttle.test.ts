@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Unchecked } from '../../../../../src/resolver/kubernetes/api/unchecked.js';
 import { type EndpointSlice, parseSlice } from '../../../../../src/resolver/kubernetes/slices/endpoint-slice.js';
-import { SliceUnion } from '../../../../../src/resolver/kubernetes/slices/slice-union.js';
-import { UpdateThrottle } from '../../../../../src/resolver/kubernetes/slices/update-throttle.js';
+import { PublishedSet } from '../../../../../src/resolver/kubernetes/slices/published-set.js';
 import { FakeClock } from '../../../../../src/testing/fake-clock.js';
 
 type State = 'R' | 'N' | 'T';
@@ -10,29 +9,21 @@ type State = 'R' | 'N' | 'T';
 /** A union and its publication, fed with whole slices such as `1R 2N`. */
 class Stage {
   readonly clock = new FakeClock();
-  readonly union = new SliceUnion(
-    () => [{ port: 80 }],
-    () => true,
-  );
   /** What was published, as `1R 2N`, with the time. */
   readonly published: string[] = [];
-  readonly throttle: UpdateThrottle;
+  readonly set: PublishedSet;
   #version = 0;
 
   constructor(first: string) {
-    this.throttle = new UpdateThrottle(
-      this.clock,
-      () => this.union,
-      (endpoints) => {
-        const text = endpoints.map(({ address, conditions: { ready, terminating } }) => {
-          const state: State = ready ? 'R' : terminating ? 'T' : 'N';
-          return `${address.slice(address.lastIndexOf('.') + 1)}${state}`;
-        });
-        this.published.push(text.join(' '));
-      },
-    );
+    this.set = new PublishedSet(this.clock, (endpoints) => {
+      const text = endpoints.map(({ address, conditions: { ready, terminating } }) => {
+        const state: State = ready ? 'R' : terminating ? 'T' : 'N';
+        return `${address.slice(address.lastIndexOf('.') + 1)}${state}`;
+      });
+      this.published.push(text.join(' '));
+    });
+    this.set.choose({ families: ['IPv4'], lone: 'IPv4', ports: () => [{ port: 80 }], accepts: () => true });
     this.put(first);
-    this.throttle.start();
     this.clock.advance(1_000);
   }
 
@@ -56,10 +47,8 @@ class Stage {
       labels: { 'kubernetes.io/service-name': 'orders' },
     };
     const slice = parseSlice({ metadata, addressType: 'IPv4', endpoints } as Unchecked, 'orders') as EndpointSlice;
-    const touched = new Set<string>();
-    this.union.set(name, slice);
-    this.union.settle(touched);
-    this.throttle.changed(touched);
+    this.set.put(name, slice);
+    this.set.settle();
   }
 
   get last(): string | undefined {
@@ -196,7 +185,7 @@ describe('W6 publication', () => {
   it('does not keep an endpoint whose connection failed', () => {
     const stage = new Stage('1R 2R');
     stage.put('2R');
-    stage.throttle.dropLingering();
+    stage.set.dropVanished();
     expect(stage.last).toBe('2R');
     expect(stage.clock.timers).toBe(0);
   });
@@ -222,7 +211,7 @@ describe('W6 publication', () => {
     stage.put('1R 2R 3R');
     stage.put('1R 2R 3R 4R');
     stage.put('2R 3R 4R');
-    stage.throttle.close();
+    stage.set.close();
     expect(stage.clock.timers).toBe(0);
     stage.put('9R');
     stage.clock.advance(1_000);

@@ -2,8 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { Endpoint } from '../../../../../src/endpoint/endpoint.js';
 import type { Unchecked } from '../../../../../src/resolver/kubernetes/api/unchecked.js';
 import { type EndpointSlice, parseSlice } from '../../../../../src/resolver/kubernetes/slices/endpoint-slice.js';
-import { SliceUnion } from '../../../../../src/resolver/kubernetes/slices/slice-union.js';
-import { UpdateThrottle } from '../../../../../src/resolver/kubernetes/slices/update-throttle.js';
+import { PublishedSet } from '../../../../../src/resolver/kubernetes/slices/published-set.js';
 import { drawIndex, type Rng } from '../../../../../src/runtime/rng.js';
 import { FakeClock } from '../../../../../src/testing/fake-clock.js';
 import { seededRng } from '../../../../../src/testing/seeded-rng.js';
@@ -23,35 +22,25 @@ class Storm {
   readonly pods: PodState[][] = Array.from({ length: SLICES }, () =>
     Array.from({ length: MEMBERS }, () => ({ ready: true, generation: 0 })),
   );
-  readonly union = new SliceUnion(
-    () => [{ port: 80 }],
-    () => true,
-  );
   /** When something was published, in ms. */
   published: number[] = [];
   last: readonly Endpoint[] = [];
-  readonly throttle = new UpdateThrottle(
-    this.clock,
-    () => this.union,
-    (endpoints) => {
-      this.published.push(this.clock.now());
-      this.last = endpoints;
-    },
-  );
+  readonly set = new PublishedSet(this.clock, (endpoints) => {
+    this.published.push(this.clock.now());
+    this.last = endpoints;
+  });
   #version = 0;
 
   constructor() {
+    this.set.choose({ families: ['IPv4'], lone: 'IPv4', ports: () => [{ port: 80 }], accepts: () => true });
     for (let slice = 0; slice < SLICES; slice++) this.write(slice);
-    this.throttle.start();
     this.clock.advance(10_000);
     this.published = [];
   }
 
   write(slice: number): void {
-    const touched = new Set<string>();
-    this.union.set(`s${slice}`, this.#slice(slice));
-    this.union.settle(touched);
-    this.throttle.changed(touched);
+    this.set.put(`s${slice}`, this.#slice(slice));
+    this.set.settle();
   }
 
   #slice(slice: number): EndpointSlice {

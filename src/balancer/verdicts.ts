@@ -1,5 +1,4 @@
-import type { Timer } from '../runtime/clock.js';
-import type { StageContext } from './stage.js';
+import type { Clock, Timer } from '../runtime/clock.js';
 
 /** This many verdicts in a row take effect at once. */
 const BURST = 10;
@@ -8,11 +7,12 @@ const PER_SECOND = 20;
 const WAIT_MS = 1_000 / PER_SECOND;
 
 /**
- * Limits how often a stage requests that all stages run again. Each run costs a new picker too, which takes milliseconds with thousands of
- * endpoints; if all endpoints fail within a second, their verdicts must share a few runs.
+ * Limits how often the verdicts of stages make all stages run again. Each run costs a new picker too, which takes milliseconds with thousands
+ * of endpoints; if all endpoints fail within a second, or connect when a client starts, they must share a few runs.
  */
-export class Invalidation {
-  readonly #context: StageContext;
+export class Verdicts {
+  readonly #clock: Clock;
+  readonly #run: () => void;
   #credit = BURST;
   #countedAtMs: number;
   #timer: Timer | undefined;
@@ -20,28 +20,28 @@ export class Invalidation {
   #isDue = false;
   #isClosed = false;
 
-  constructor(context: StageContext) {
-    this.#context = context;
-    this.#countedAtMs = context.clock.now();
+  constructor(clock: Clock, run: () => void) {
+    this.#clock = clock;
+    this.#run = run;
+    this.#countedAtMs = clock.now();
   }
 
   request(): void {
     if (this.#isDue || this.#timer !== undefined || this.#isClosed) return;
-    const { clock, invalidate } = this.#context;
-    const nowMs = clock.now();
+    const nowMs = this.#clock.now();
     this.#credit = Math.min(BURST, this.#credit + ((nowMs - this.#countedAtMs) * PER_SECOND) / 1_000);
     this.#countedAtMs = nowMs;
     if (this.#credit >= 1) {
       this.#credit--;
       this.#isDue = true;
-      invalidate();
+      this.#run();
       return;
     }
-    this.#timer = clock.timer(() => {
+    this.#timer = this.#clock.timer(() => {
       this.#timer = undefined;
       this.#credit = Math.max(0, this.#credit - 1);
       this.#isDue = true;
-      invalidate();
+      this.#run();
     }, WAIT_MS);
   }
 
