@@ -1,7 +1,6 @@
 import { type Outcome, outcomes } from '../endpoint/outcome.js';
 import type { CallNote } from '../observe/live-balancers.js';
 import { isTraced, observes } from '../observe/observer.js';
-import type { AllowedAttempt } from '../retry/retry-policy.js';
 import { TriedEndpoints } from '../retry/tried-endpoints.js';
 import {
   type AttemptEnd,
@@ -15,13 +14,6 @@ import {
 import { AttemptTraces, traceOf } from './call-trace.js';
 import { type CallLease, callLease, type Lease } from './lease.js';
 import { pickOther } from './other-endpoint.js';
-
-/** The attempt that follows one whose response was given up: on which lease, after which failure, and what it cost. */
-interface ReservedAttempt<C> {
-  readonly lease: CallLease<C>;
-  readonly failed: FailedAttempt;
-  readonly allowed: AllowedAttempt;
-}
 
 const noDetails: AttemptEnd = Object.freeze({});
 
@@ -43,10 +35,7 @@ const MAX_MOVES = 100;
  *     sending    end, conclude                   over
  *                fail                            sending on another endpoint, or waiting, or over: the call fails
  *                giveBack                        waiting
- *                giveUp                          given up, with another endpoint reserved; if there is none: sending, unchanged
- *     given up   move                            sending on the reserved endpoint
- *                handOver                        sending, with no attempt to follow: a concurrent one goes to the reserved endpoint
- *                fail, end, conclude, stop       as from sending; the reserved endpoint is released, and its price refunded
+ *                move                            sending on another endpoint, which `other` has found
  *
  * After `stop` no attempt follows; one that is running still has to be ended by the protocol.
  */
@@ -78,8 +67,6 @@ export class Attempts<C> implements AttemptTally<C> {
   #stopped = false;
   /** Whether the call has used its one free retry (see `FailedAttempt.cut`). */
   #wasCut = false;
-  /** Where the call goes once the attempt that was given up has ended. If the call ends before, the reserved lease is returned unused. */
-  #reserved: ReservedAttempt<C> | undefined = undefined;
   /** The tracing spans of the call's attempts; undefined unless calls are traced. */
   #traces: AttemptTraces | undefined = undefined;
 
@@ -150,7 +137,6 @@ export class Attempts<C> implements AttemptTally<C> {
    */
   stop(reason?: unknown, error: unknown = reason): void {
     this.#stopped = true;
-    this.#release();
     this.#traces?.stopped(error, this.#waiting !== undefined || this.lease !== undefined);
     this.#waiting?.abort(reason);
   }
@@ -172,7 +158,6 @@ export class Attempts<C> implements AttemptTally<C> {
     const lease = this.lease;
     this.lease = undefined;
     this.#stopped = true;
-    this.#release();
     if (outcome !== undefined) this.#traces?.ended(outcome, undefined, true);
     return lease;
   }
@@ -193,7 +178,6 @@ export class Attempts<C> implements AttemptTally<C> {
   fail(failed: FailedAttempt): void {
     const lease = this.lease;
     if (lease === undefined) return;
-    this.#release();
     this.lease = undefined;
     lease.end(failed.outcome, undefined, this.note);
     const { error } = failed;
@@ -216,40 +200,31 @@ export class Attempts<C> implements AttemptTally<C> {
   }
 
   /**
-   * Gives up the response to the running attempt, because the endpoint refused the call, does not respond, or gave a response that the
-   * options retry. This succeeds only if the call may be repeated and there is another endpoint by the rule of `pickOther`, which is then
-   * reserved and paid for. The protocol then ends the running attempt and calls `move`; a hedging protocol first calls `handOver`. Returns
-   * false if nothing changed and the attempt continues.
+   * Finds another endpoint for a call that could also keep its running attempt: the endpoint refused the call, does not respond, or gave a
+   * response that the options retry. The call may then be repeated, the retry is paid for, and `move` must follow in the same turn. Returns
+   * undefined if nothing changed, and the attempt continues.
    */
-  giveUp(failed: FailedAttempt): boolean {
+  other(failed: FailedAttempt): CallLease<C> | undefined {
     const lease = this.lease;
     const wasCut = this.#wasCut;
-    if (lease === undefined || this.#stopped || !this.#mayRepeat(lease, failed)) return false;
+    if (lease === undefined || this.#stopped || !this.#mayRepeat(lease, failed)) return undefined;
     const { tally } = this;
     tally.tried ??= new TriedEndpoints();
     tally.tried.add(lease, failed.outcome);
     const options = { key: this.#key, unlimited: this.#call.unlimited };
     const next = pickOther(this.#source, lease.retries, tally.tried, options);
-    if (next === undefined) {
-      this.#wasCut = wasCut;
-      return false;
-    }
-    this.#reserved = { lease: next, failed, allowed: lease.retries.lastAllowed };
-    return true;
+    if (next === undefined) this.#wasCut = wasCut;
+    return next;
   }
 
-  /** The attempt that was given up has ended: the next attempt of the call begins on the reserved endpoint. */
-  move(): void {
-    const { lease } = this;
-    const reserved = this.#reserved;
-    if (lease === undefined || reserved === undefined) return;
-    const { outcome, error } = reserved.failed;
-    this.#reserved = undefined;
+  /** The running attempt is given up, whatever still arrives for it, and the call goes on with `next`, which `other` has returned. */
+  move({ outcome, error }: FailedAttempt, next: CallLease<C>): void {
+    const lease = this.lease as CallLease<C>;
     this.lease = undefined;
     lease.end(outcome, undefined, this.note);
     this.report(lease, { error, retrying: true });
-    if (this.#failedIfLeft(error)) reserved.lease.end(outcomes.notStarted);
-    else this.#send(reserved.lease);
+    if (this.#failedIfLeft(error)) next.end(outcomes.notStarted);
+    else this.#send(next);
   }
 
   /**
@@ -262,32 +237,6 @@ export class Attempts<C> implements AttemptTally<C> {
     if (!aborted && !this.#stopped) return false;
     this.#call.fail(aborted ? signal.reason : error);
     return true;
-  }
-
-  /**
-   * Returns the reserved endpoint, on which the caller begins a concurrent attempt of this call at once. The running attempt, the last that
-   * this object makes, ends beside it. Returns undefined if no response was given up.
-   */
-  handOver(): CallLease<C> | undefined {
-    const reserved = this.#reserved;
-    if (reserved === undefined) return undefined;
-    this.#reserved = undefined;
-    this.#stopped = true;
-    return reserved.lease;
-  }
-
-  /** Whether the response to the running attempt was given up. */
-  get isGivenUp(): boolean {
-    return this.#reserved !== undefined;
-  }
-
-  /** Returns the reserved lease unused, if there is one, because the call does not go there. What was paid for it is refunded. */
-  #release(): void {
-    const reserved = this.#reserved;
-    if (reserved === undefined) return;
-    this.#reserved = undefined;
-    reserved.lease.end(outcomes.notStarted);
-    reserved.lease.retries.refund(reserved.allowed);
   }
 
   /**

@@ -40,7 +40,7 @@ export class RetryCounter {
 }
 
 /** Another attempt that was allowed: why, and whether the budget paid for it. */
-export interface AllowedAttempt {
+interface AllowedAttempt {
   readonly what: RetryReason | 'hedge';
   readonly isPaid: boolean;
 }
@@ -134,13 +134,8 @@ export class RetryRules implements RetryPolicy {
     return isCovered;
   }
 
-  /** The retry, hedge or move that was allowed last. A caller that may have to refund it later keeps this. */
-  get lastAllowed(): AllowedAttempt {
-    return this.#lastAllowed;
-  }
-
-  /** @param allowed What is refunded, if other attempts may have been allowed since. @defaultValue the last */
-  refund({ what, isPaid }: AllowedAttempt = this.#lastAllowed): void {
+  refund(): void {
+    const { what, isPaid } = this.#lastAllowed;
     if (isPaid) this.budget.refund();
     this.#count(what, -1);
   }

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { outcomeOf } from '../../src/adapter/grpc-js/outcome.js';
 import { outcomeOfAnswer, parseRetryAfter, reportOf } from '../../src/adapter/http/answer.js';
 import { keepAliveMs } from '../../src/adapter/node-http/idle-sockets.js';
-import { rawHeader } from '../../src/adapter/undici/caller-v1.js';
+import { rawHeader } from '../../src/adapter/undici/attempt-v1.js';
 import type { Outcome } from '../../src/endpoint/outcome.js';
 import { cookieKey, headerKey } from '../../src/picker/request-key.js';
 import { drawIndex, type Rng } from '../../src/runtime/rng.js';

@@ -1,12 +1,17 @@
 import { type Endpoint, endpointAddress, type LoadReport, type Outcome, outcomes } from '../../index.js';
-import { addressMark, busyMark, notBegunHeader, parseLoadReport, refusingMark, reportsHeader } from '../kit/index.js';
+import {
+  addressMark,
+  busyMark,
+  type FailedAttempt,
+  notBegunHeader,
+  parseLoadReport,
+  type RetryPolicy,
+  refusingMark,
+  reportsHeader,
+} from '../kit/index.js';
 
 /** The longest Retry-After of a response that is honored, in ms. */
 const MAX_RETRY_AFTER_MS = 3_600_000;
-
-/** How much of a discarded response is read, in bytes, and for how long, in ms, so that its connection can be reused. */
-export const DISCARDED_BYTES = 65_536;
-export const DISCARDED_MS = 1_000;
 
 /** Reads a response header by its lower-case name. */
 export type HeaderOf = (name: string) => unknown;
@@ -36,6 +41,31 @@ export function outcomeOfAnswer(
     if (mark503 === busyMark(mark)) return report === undefined ? outcomes.notStarted : { kind: 'not-started', report };
   }
   return report === undefined ? outcome : { ...outcome, report };
+}
+
+/** The head of a final response, and what its request allows. */
+interface AnsweredRequest {
+  readonly verdict: Outcome;
+  readonly status: number;
+  readonly header: HeaderOf;
+  readonly method: string;
+  /** Whether the request may be sent twice. */
+  readonly idempotent: boolean;
+}
+
+/**
+ * Describes an attempt whose response another pod's may replace: its pod has not begun the request, or the retry options look at responses.
+ * Undefined if the response is final.
+ */
+export function failedBy(answered: AnsweredRequest, retries: RetryPolicy): FailedAttempt | undefined {
+  const { verdict, status, header, method, idempotent } = answered;
+  if (verdict.kind === 'not-started') {
+    const why = verdict.cause === undefined ? 'others have less to do' : 'it has too much to do';
+    const error = new Error(`the pod did not begin the request: ${why}`);
+    return { outcome: verdict, error, idempotent: true, answered: false, method };
+  }
+  if (status < 400 || !idempotent || !retries.looksAtAnswers) return undefined;
+  return { outcome: verdict, error: undefined, idempotent, answered: false, method, status, header };
 }
 
 /**

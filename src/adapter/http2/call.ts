@@ -7,7 +7,7 @@ import {
   type OutgoingHttpHeaders,
 } from 'node:http2';
 import { type Balancer, type Clock, type Outcome, outcomes, type Priority } from '../../index.js';
-import { announcementOf, reportOf } from '../http/answer.js';
+import { announcementOf, failedBy, reportOf } from '../http/answer.js';
 import {
   type AskForReports,
   type AttemptedCall,
@@ -15,6 +15,7 @@ import {
   asError,
   type CallFacts,
   type CallLease,
+  type FailedAttempt,
   loadReportFormatHeader,
   loadReportHeader,
 } from '../kit/index.js';
@@ -222,10 +223,7 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
     const isConnect = this.#headers['connect-protocol-version'] !== undefined;
     const verdict = outcomeOfHead(headers, report, lease.endpoint, isConnect);
     this.#hear(lease, headers, verdict);
-    if (this.#mayMove(lease, verdict, headers)) {
-      this.#giveUp(native);
-      return;
-    }
+    if (this.#moves(native, lease, verdict, headers)) return;
     this.#verdict = verdict;
     attempts.answeredWith(Number(headers[':status']));
     lease.progressed();
@@ -242,37 +240,27 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
     lease.reported(report);
   }
 
-  /** Whether the request goes to another pod, because this pod did not begin it, or because the retry options name this response. */
-  #mayMove({ retries }: CallLease<PodSessions>, verdict: Outcome, headers: ResponseHeaders): boolean {
+  /** Whether the request goes to another pod, and this response is given up. If so, it has moved. */
+  #moves(
+    native: AttemptStream,
+    { retries }: CallLease<PodSessions>,
+    verdict: Outcome,
+    headers: ResponseHeaders,
+  ): boolean {
     if (!this.stream.isRepeatable || this.stream.isDropped) return false;
     const method = this.#method;
-    if (verdict.kind === 'not-started') {
-      const error = new Error('the pod did not begin the request');
-      return this.#attempts.giveUp({ outcome: verdict, error, idempotent: true, answered: false, method });
-    }
-    const status = Number(headers[':status']);
-    if (status < 400 || !retries.looksAtAnswers) return false;
-    const header = (name: string): unknown => headers[name];
     const idempotent = retries.methods.has(method);
-    return this.#attempts.giveUp({
-      outcome: verdict,
-      error: undefined,
-      idempotent,
-      answered: false,
-      method,
-      status,
-      header,
-    });
-  }
-
-  /** Discards the response of this pod, because the request goes to another pod. */
-  #giveUp(native: AttemptStream): void {
+    const header = (name: string): unknown => headers[name];
+    const failed = failedBy({ verdict, status: Number(headers[':status']), header, method, idempotent }, retries);
+    const other = failed && this.#attempts.other(failed);
+    if (other === undefined) return false;
     native[callOf] = undefined;
     this.#native = undefined;
     this.stream.detach();
     native.close(constants.NGHTTP2_CANCEL); // what a client says that no longer wants the response
     this.#release();
-    this.#attempts.move();
+    this.#attempts.move(failed as FailedAttempt, other);
+    return true;
   }
 
   #release(): void {

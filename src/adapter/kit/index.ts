@@ -14,7 +14,6 @@ export type {
   AttemptSource,
   AttemptTally,
   FailedAttempt,
-  HedgePart,
 } from '../../call/attempted-call.js';
 export { reportAttempt } from '../../call/attempted-call.js';
 export { Attempts } from '../../call/attempts.js';

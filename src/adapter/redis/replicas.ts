@@ -275,10 +275,12 @@ class ReplicaRead implements AttemptedCall<Server>, ReadAttempt, RunningRead {
   unanswered(): void {
     const server = this.#attempts.lease?.handle;
     if (server === undefined || this.#hasBeenRepeated) return;
-    if (!this.#attempts.giveUp({ ...silent, error: new Error('the replica does not answer') })) return;
+    const failed = { ...silent, error: new Error('the replica does not answer') };
+    const other = this.#attempts.other(failed);
+    if (other === undefined) return;
     this.#hasBeenRepeated = true;
     server.callEnds(this, false);
-    this.#attempts.move();
+    this.#attempts.move(failed, other);
   }
 
   /** The read may be repeated, and the retry budget has paid for that, but no replica can take it now. */

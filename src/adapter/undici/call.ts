@@ -1,36 +1,29 @@
 import type { Duplex } from 'node:stream';
 import { type Dispatcher, errors, type Pool } from 'undici';
-import { type Lease, type Outcome, outcomes, type Priority } from '../../index.js';
-import {
-  announcementOf,
-  DISCARDED_BYTES,
-  DISCARDED_MS,
-  type HeaderOf,
-  outcomeOfAnswer,
-  reportOf,
-} from '../http/answer.js';
-import type { ConcurrentAttemptsOwner } from '../http/concurrent-attempts.js';
+import { type Balancer, type Clock, type Lease, type Outcome, outcomes, type Priority } from '../../index.js';
+import { announcementOf, failedBy, type HeaderOf, outcomeOfAnswer, reportOf } from '../http/answer.js';
+import type { Hedging } from '../http/hedging.js';
 import { deadlineError, type RequestDeadline } from '../http/request-deadline.js';
 import {
   type AskForReports,
   type AttemptedCall,
   Attempts,
+  type AttemptTally,
   type CallFacts,
   type CallLease,
-  type FailedAttempt,
-  type HedgePart,
   loadReportHeader,
   type Propagation,
   type ReportAsking,
-  type SharedTimer,
+  type SharedTimers,
   type Timed,
 } from '../kit/index.js';
-import { type AttemptHandler, type CallersRequest, isCallersError } from './handler.js';
+import { type Abortable, type CallersSide, callerOf } from './caller.js';
+import { type AttemptHandler, type AttemptOwner, isCallersError } from './handler.js';
 import type { Http2Pool } from './http2.js';
 import { isRefusedError } from './internals.js';
 import { MOST_REFUSALS, type Offering } from './offering.js';
 import { isUntried, outcomeOfAbort, outcomeOfError, outcomeOfUnsent, podLeftError } from './outcome.js';
-import { needingNewConnection, type PodClient, PodPool } from './pod-pool.js';
+import { needingNewConnection, PodPool } from './pod-pool.js';
 import { bodyOf } from './request-body.js';
 import { askForReport, headerSetter, sayDeadline } from './request-headers.js';
 import { canBeSent, isRepeatable, type OwnOptions } from './request-options.js';
@@ -39,7 +32,11 @@ import { refusalOf, unsentTeller, watchBody } from './unsent-request.js';
 import { holdUpgraded, type UpgradeOwner } from './web-socket.js';
 
 /** What all undici requests of one dispatcher share. */
-export interface CallOwner extends UpgradeOwner, ConcurrentAttemptsOwner<Pool> {
+export interface CallOwner extends UpgradeOwner {
+  readonly balancer: Balancer<Pool>;
+  readonly clock: Clock;
+  readonly timers: SharedTimers;
+  readonly hedging: Hedging | undefined;
   /** The Service's origin as callers write it, for error messages. */
   readonly origin: string;
   /** Whether the dispatcher's balancer is closed: its requests then stay with the pods that were picked. */
@@ -58,35 +55,51 @@ export interface CallOwner extends UpgradeOwner, ConcurrentAttemptsOwner<Pool> {
   handlerThrew(error: unknown): void;
 }
 
+/** The concurrent attempts of a hedged request, as one of them sees it. Each is an `UndiciCall`. */
+export interface HedgedRequest extends AttemptTally<Pool> {
+  readonly caller: CallersSide;
+  /** Whether another attempt than this one may still get a response. */
+  hasOther(call: UndiciCall): boolean;
+  /** A response arrived. Returns whether this attempt may still answer the caller. */
+  answered(call: UndiciCall): boolean;
+  /** The caller gets the response to this attempt. */
+  won(call: UndiciCall): void;
+  /** The caller gets another response than that to this attempt, which is over. */
+  lost(call: UndiciCall): void;
+  /** The response that the caller gets is complete. */
+  ended(): void;
+  /** This attempt failed for good. */
+  failed(call: UndiciCall, error: Error): void;
+}
+
 /**
- * One undici request through all its attempts, until an attempt has a response or no further attempt is possible. It tracks how far the
- * running attempt has come (`stage`). It ends once: by `completed`, by `upgraded`, or by calling `fail` of its handler.
+ * One undici request through its attempts, until an attempt has a response or no further attempt is possible. It tracks how far the
+ * running attempt has come (`stage`). It ends once: by `completed`, by `upgraded`, or with a failure.
  *
  *     stage        what happens             next stage
  *     waiting      send                     connecting
  *     connecting   began                    sent
  *     sent         responded                answered
- *     answered     completed, upgraded      over
- *                  judged                   answered; the response is discarded if another pod may take the request
- *                  discarded                connecting or waiting again, for another pod if there is one
+ *     answered     takes                    answered; or connecting again, for another pod that gets the request instead
+ *                  completed, upgraded      over
  *     each         attemptFailed            connecting or waiting again, for another pod, or over
  *                  abort                    over at once if nothing was sent; else undici fails the attempt first
  */
-export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>, Timed {
+export class UndiciCall implements AttemptedCall<Pool>, AttemptOwner, Abortable, Timed {
   done = false;
   abortReason: Error | undefined = undefined;
-  client: PodClient | undefined = undefined;
-  isDiscarding = false;
-  /** How many bytes of the discarded response have arrived. */
-  #discardedBytes = 0;
-  #discarding: SharedTimer | undefined = undefined;
-  // The deadline, the priority and the handler are set before the call begins.
+  // The deadline and the priority are set before the call begins.
   deadline: RequestDeadline | undefined = undefined;
   priority: Priority | undefined = undefined;
-  handler!: AttemptHandler;
+  readonly isHedge: boolean;
   readonly #owner: CallOwner;
   readonly #options: Dispatcher.DispatchOptions;
   readonly #attempts: Attempts<Pool>;
+  readonly #caller: CallersSide;
+  /** The request that this is a concurrent attempt of; undefined if the request has no concurrent attempts. */
+  readonly #hedged: HedgedRequest | undefined;
+  /** What undici has got for the running attempt. */
+  #attempt: AttemptHandler | undefined = undefined;
   /** Publishes a failure on undici's diagnostics channels, as long as undici has not seen the request. */
   #publishFailure: ((error: Error) => void) | undefined;
   /** Stops watching the request's body for errors; set while the request waits for a pod. */
@@ -102,17 +115,26 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
   readonly #isKeyed: boolean;
   #refusalsLeft = MOST_REFUSALS;
 
-  constructor(owner: CallOwner, options: Dispatcher.DispatchOptions, key?: string, hedging?: HedgePart<Pool>) {
+  constructor(
+    owner: CallOwner,
+    options: Dispatcher.DispatchOptions,
+    key: string | undefined,
+    handler: Dispatcher.DispatchHandler | HedgedRequest,
+    isHedge = false,
+  ) {
     this.#owner = owner;
     this.#options = options;
     this.#isKeyed = key !== undefined;
-    this.#attempts = new Attempts(owner.balancer, this, key, hedging);
+    this.isHedge = isHedge;
+    this.#hedged = 'caller' in handler ? handler : undefined;
+    this.#caller = this.#hedged?.caller ?? callerOf(handler as Dispatcher.DispatchHandler, this);
+    this.#attempts = new Attempts(owner.balancer, this, key, this.#hedged && { tally: this.#hedged, isHedge });
   }
 
   /** Starts the request. Returns false when it has to wait for an endpoint. */
   begin(): boolean {
     try {
-      this.handler.announce?.();
+      this.#caller.announce();
     } catch (error) {
       this.fail(error);
     }
@@ -131,6 +153,18 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
     this.#publishFailure = unsentTeller(this.#owner.origin, this.#options);
     this.#attempts.wait();
     return false;
+  }
+
+  get isRaced(): boolean {
+    return this.#hedged !== undefined;
+  }
+
+  get looksAtAnswers(): boolean {
+    return this.#owner.balancer.retries.looksAtAnswers;
+  }
+
+  get timers(): SharedTimers {
+    return this.#owner.timers;
   }
 
   get deadlineMs(): number | undefined {
@@ -153,7 +187,7 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
   abort(reason?: Error): void {
     if (this.done || this.abortReason !== undefined) return;
     this.abortReason = reason ?? new errors.RequestAbortedError();
-    if (this.#sent) this.handler.interrupt(this.abortReason);
+    if (this.#sent) this.#attempt?.interrupt(this.abortReason);
     else this.fail(this.abortReason);
   }
 
@@ -182,88 +216,63 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
     this.lease?.progressed();
   }
 
-  /** Returns what the head of the final response means for its pod. */
-  verdictOf(status: number, header: HeaderOf): Outcome {
+  takes(status: number, header: HeaderOf): boolean {
     const { lease } = this;
-    const verdict = outcomeOfAnswer(status, header, reportOf(header(loadReportHeader)), lease?.endpoint);
+    if (lease === undefined) return false;
+    this.#hear(lease, status, header);
+    const hedged = this.#hedged;
+    if (hedged !== undefined && !hedged.answered(this)) {
+      this.#givesWay();
+      return false;
+    }
+    if (this.#moves(lease, status, header)) return false;
+    hedged?.won(this);
+    return true;
+  }
+
+  /** Notes what the head of a response says about its pod. */
+  #hear(lease: CallLease<Pool>, status: number, header: HeaderOf): void {
+    const verdict = outcomeOfAnswer(status, header, reportOf(header(loadReportHeader)), lease.endpoint);
     this.#verdict = verdict;
-    if (lease !== undefined) {
-      const announced = announcementOf(header, lease.endpoint);
-      if (announced !== undefined) askingOf(lease).announced(announced === 'may-refuse');
-      if (verdict.report !== undefined) {
-        askingOf(lease).reported();
-        lease.reported(verdict.report);
-        this.#owner.offering.reported(verdict.report);
-      }
-    }
-    return verdict;
+    const announced = announcementOf(header, lease.endpoint);
+    if (announced !== undefined) askingOf(lease).announced(announced === 'may-refuse');
+    if (verdict.report === undefined) return;
+    askingOf(lease).reported();
+    lease.reported(verdict.report);
+    this.#owner.offering.reported(verdict.report);
   }
 
-  /**
-   * Moves the request if its pod has not begun it, and said so: because other pods have less to do, or because it has too much to do
-   * itself.
-   */
-  judged(status: number, header: HeaderOf): void {
-    const { kind, cause } = this.verdictOf(status, header);
-    if (kind !== 'not-started' || !this.#mayRepeat(true)) return;
-    if (cause === undefined) {
-      if (this.#refusalsLeft === 0) return;
+  /** Whether the request goes to another pod, and this response is given up. If so, it has moved. */
+  #moves(lease: CallLease<Pool>, status: number, header: HeaderOf): boolean {
+    const { retries } = lease;
+    const { method } = this.#options;
+    const verdict = this.#verdict;
+    const idempotent = isRepeatable(this.#options, retries);
+    const failed = failedBy({ verdict, status, header, method, idempotent }, retries);
+    if (failed === undefined || !this.#canBeSent(true)) return false;
+    if (this.#hedged?.hasOther(this) === true) {
+      // Another attempt of the request is already running and paid for.
+      if (!retries.wants({ ...failed, tried: this.#attempts.counted })) return false;
+      this.#givesWay();
+      return true;
+    }
+    if (verdict.kind === 'not-started' && verdict.cause === undefined) {
+      // Other pods have less to do. The request moves to one of those, or else to this pod again.
+      if (this.#refusalsLeft === 0) return false;
       this.#refusalsLeft--;
-      this.discard();
-      return;
+      this.#attempts.fail({ ...failed, untried: true });
+      return true;
     }
-    const outcome = this.#verdict;
-    const error = new Error('the pod did not begin the request: it has too much to do');
-    const { method } = this.#options;
-    if (this.#attempts.giveUp({ outcome, error, idempotent: true, answered: false, method })) this.discard();
+    const other = this.#attempts.other(failed);
+    if (other !== undefined) this.#attempts.move(failed, other);
+    return other !== undefined;
   }
 
-  /** Gives up the response, as `Attempts.giveUp` does. Returns a lease for the concurrent attempt that takes the place of this one. */
-  giveUp(failed: FailedAttempt): Lease<Pool> | undefined {
-    return this.#attempts.giveUp(failed) ? this.#attempts.handOver() : undefined;
-  }
-
-  /**
-   * Discards the response, which nobody gets. A short rest is read, so that the connection can be reused; a long or slow one is cut.
-   * @param declaredBytes The response's Content-Length, for an attempt whose response another attempt need not wait for.
-   */
-  discard(declaredBytes = 0): void {
-    this.isDiscarding = true;
-    this.#discardedBytes = 0;
-    this.#discarding = this.#owner.timers.start(DISCARDED_MS, { timedOut: () => this.#cut() });
-    if (declaredBytes > DISCARDED_BYTES) this.#cut();
-  }
-
-  discards(bytes: number): void {
-    this.#discardedBytes += bytes;
-    if (this.#discardedBytes > DISCARDED_BYTES) this.#cut();
-  }
-
-  #cut(): void {
-    this.handler.interrupt(new errors.RequestAbortedError('the response was given up for that of another pod'));
-  }
-
-  discarded(error?: Error): void {
-    this.#discarding?.cancel();
-    // The next attempt starts without a discarded response, because it may fail before undici reports its begin.
-    this.isDiscarding = false;
-    this.client?.answered();
-    if (this.done || this.abortReason !== undefined) {
-      this.attemptFailed(error ?? (this.abortReason as Error));
-      return;
-    }
-    const outcome = this.#verdict;
-    this.#sent = false;
-    this.#answered = false;
-    this.#verdict = outcomes.success;
-    if (this.#attempts.isGivenUp) {
-      this.#attempts.move();
-      return;
-    }
-    // The pod did not begin the request because other pods have less to do. The request moves to one of those, or else to this pod again.
-    const { method } = this.#options;
-    const reason = new Error('the pod did not begin the request: others have less to do');
-    this.#attempts.fail({ outcome, error: reason, untried: true, idempotent: true, answered: false, method });
+  /** The caller gets the response to another attempt than this one. */
+  #givesWay(): void {
+    this.done = true;
+    this.#attempts.end(this.#verdict, { retrying: true });
+    this.#hedged?.lost(this);
   }
 
   /** The header that lets the pod refuse the request because other pods have less to do; undefined if this pod has to take the request. */
@@ -271,16 +280,14 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
     const { offering, transport } = this.#owner;
     if (!askingOf(lease).mayRefuse || this.#refusalsLeft === 0 || this.#isKeyed || transport.size < 2) return undefined;
     // Concurrent attempts make no such offer, because their responses are judged together.
-    if (this.#attempts.tally !== this.#attempts || !this.#mayRepeat(true)) return undefined;
+    if (this.isRaced || !this.#mayRepeat(true)) return undefined;
     return offering.header(this.#refusalsLeft);
   }
 
-  /** The response is complete, or the discarded response has ended while the request continues with another attempt. */
   completed(): void {
     this.#over();
-    this.client?.answered();
-    this.#discarding?.cancel();
-    this.#attempts.end(this.#verdict, this.isDiscarding ? { retrying: true } : undefined);
+    this.#attempts.end(this.#verdict);
+    this.#hedged?.ended();
   }
 
   /** The connection was upgraded. It counts as a running call on its pod until it is closed. */
@@ -292,8 +299,8 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
   #over(): void {
     this.#sent = false;
     this.done = true;
-    // The deadline stays while concurrent attempts of the request continue.
-    if (this.#attempts.tally === this.#attempts) this.deadline?.cancel();
+    // The deadline is that of all concurrent attempts.
+    if (this.#hedged === undefined) this.deadline?.cancel();
   }
 
   attemptFailed(error: Error): void {
@@ -334,8 +341,11 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
   }
 
   #mayRepeat(sent: boolean): boolean {
-    if (this.handler.mayRepeat === false || this.abortReason !== undefined) return false;
-    return canBeSent(this.#options, sent);
+    return this.#hedged?.hasOther(this) !== true && this.#canBeSent(sent);
+  }
+
+  #canBeSent(wasSent: boolean): boolean {
+    return this.abortReason === undefined && canBeSent(this.#options, wasSent);
   }
 
   facts(): CallFacts {
@@ -348,6 +358,9 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
 
   send(lease: CallLease<Pool>): void {
     this.#publishFailure = undefined;
+    this.#sent = false;
+    this.#answered = false;
+    this.#verdict = outcomes.success;
     this.#attempts.noted(this.#options.method);
     const { retries, handle } = lease;
     if (this.deadline !== undefined) sayDeadline(this.#options as OwnOptions, this.#owner.propagation, this.deadline);
@@ -357,7 +370,9 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
     const asksForReport = askingOf(lease).next(this.#owner.askForReports);
     const withReportHeader = asksForReport ? askForReport(this.#options, this.#offer(lease)) : this.#options;
     const options = isLast ? needingNewConnection(withReportHeader) : withReportHeader;
-    const handler = this.handler as Dispatcher.DispatchHandler;
+    const attempt = this.#caller.attempt(this);
+    this.#attempt = attempt;
+    const handler = attempt as Dispatcher.DispatchHandler;
     if (isRepeated && handle instanceof PodPool) handle.dispatchRepeatable(options, handler);
     else handle.dispatch(options, handler);
   }
@@ -387,8 +402,12 @@ export class UndiciCall implements AttemptedCall<Pool>, Required<CallersRequest>
   }
 
   #deliver(error: Error): void {
+    if (this.#hedged !== undefined) {
+      this.#hedged.failed(this, error);
+      return;
+    }
     try {
-      this.handler.fail(error);
+      this.#caller.fail(error);
     } catch (thrown) {
       this.#owner.handlerThrew(thrown);
     }

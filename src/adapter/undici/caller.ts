@@ -1,16 +1,22 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type Dispatcher, errors } from 'undici';
-import { loadReportHeader, reportsHeader } from '../kit/index.js';
+import type { HeaderOf } from '../http/answer.js';
+import type { SharedTimers } from '../kit/index.js';
+import { AttemptHandlerV1 } from './attempt-v1.js';
+import { DiscardedResponse } from './discarded-response.js';
 import {
   type AttemptHandler,
-  type CallersRequest,
+  type AttemptOwner,
+  type HandlerV1,
+  HandlerV1AsV2,
   type HandlerV2,
   markCallersError,
+  mayBeGivenUp,
   tellFailed,
   withRawHeaders,
 } from './handler.js';
-import { noContext } from './internals.js';
+import { coreTakesHandlerV1, noContext } from './internals.js';
 import type { PodClient } from './pod-pool.js';
 
 type Controller = Dispatcher.DispatchController;
@@ -18,144 +24,70 @@ type Controller = Dispatcher.DispatchController;
 /** Headers or trailers in the raw forms that undici's controllers expose. */
 type RawHeaders = Buffer[] | string[] | IncomingHttpHeaders | null;
 
+/** A request that its caller may give up. */
+export interface Abortable {
+  /** The reason with which the caller gave the request up. */
+  readonly abortReason: Error | undefined;
+  abort(reason?: Error): void;
+}
+
+/** The caller of a request, whichever form its handler has. */
+export interface CallersSide {
+  /** Notifies the caller that its request begins. The caller may abort the request in that very call. */
+  announce(): void;
+  /** Notifies the caller that its request failed. Throws what the caller's handler throws. */
+  fail(error: Error): void;
+  /** Creates the handler that undici gets for an attempt of the request. */
+  attempt(owner: AttemptOwner): AttemptHandler;
+}
+
+/** Returns the caller's side for a handler of either form, which stays in its form if undici takes that. */
+export function callerOf(handler: Dispatcher.DispatchHandler, request: Abortable): CallersSide {
+  if (typeof handler.onRequestStart === 'function') return new Caller(handler as HandlerV2, request);
+  const older = handler as HandlerV1;
+  return coreTakesHandlerV1 ? new CallerV1(older, request) : new Caller(new HandlerV1AsV2(older), request);
+}
+
 /**
- * The caller's side of a request. It is the controller that the caller gets, and also the handler that undici gets for each attempt, which
- * passes the response on to the caller's own handler.
- *
- * The caller gets its controller before it is known which attempt will answer, so that it can abort while the request waits or a connection
- * opens. Until then the controller remembers whether the caller paused or aborted.
+ * The caller of a request, and the controller that it gets. The caller gets it before it is known which attempt will answer, so that it can
+ * abort while the request waits or a connection opens. Until then the controller remembers whether the caller paused.
  */
-export class Caller implements HandlerV2, Dispatcher.DispatchController, AttemptHandler {
+export class Caller implements CallersSide, Controller {
   readonly handler: HandlerV2;
-  readonly #request: CallersRequest;
+  readonly #request: Abortable;
   /** The controller of the attempt whose response the caller gets, once that attempt has begun. */
   #answering: Controller | undefined = undefined;
-  #pausedEarly = false;
+  #isPaused = false;
 
-  constructor(handler: HandlerV2, request: CallersRequest) {
+  constructor(handler: HandlerV2, request: Abortable) {
     this.handler = handler;
     this.#request = request;
   }
 
-  /** Notifies the caller that its request begins. The caller may abort the request in that very call. */
   announce(): void {
     this.handler.onRequestStart(this, noContext);
   }
 
-  /** Notifies the caller that its request failed. Throws what the caller's handler throws. */
   fail(error: Error): void {
     tellFailed(this.handler, this, error);
   }
 
-  /** Aborts an attempt that undici has begun to send; undici then reports the attempt's failure. */
-  interrupt(reason: Error): void {
-    this.#answering?.abort(reason);
+  attempt(owner: AttemptOwner): AttemptHandlerV2 {
+    return new AttemptHandlerV2(this, owner);
   }
 
-  /** Whether an attempt has begun whose response the caller will get. */
-  get isAnswered(): boolean {
-    return this.#answering !== undefined;
-  }
-
-  /** Connects the caller to the controller of the attempt that answers it: from now on, pauses and aborts go there. */
-  answeredBy(controller: Controller | undefined): void {
+  /** Connects the caller to the attempt that answers it: from now on, pauses go there. */
+  answeredBy(controller: Controller): void {
     this.#answering = controller;
-    if (this.#pausedEarly) controller?.pause();
+    if (this.#isPaused) controller.pause();
   }
 
-  // The methods that follow are those of an undici handler; undici calls them.
-
-  onRequestStart(controller: Controller): void {
-    const request = this.#request;
-    if (request.done) {
-      controller.abort(request.abortReason ?? new errors.RequestAbortedError());
-      return;
-    }
-    request.began?.();
-    this.answeredBy(controller);
+  /** The response of an attempt is given up, for that of another. */
+  leftBy(controller: Controller): void {
+    if (this.#answering === controller) this.#answering = undefined;
   }
 
-  onResponseStarted(): void {
-    this.#request.responded?.();
-    this.handler.onResponseStarted?.();
-  }
-
-  onResponseStart(controller: Controller, status: number, headers: IncomingHttpHeaders, statusText?: string): void {
-    const request = this.#request;
-    request.responded?.(status);
-    if (controller.rawHeaders === undefined) withRawHeaders(controller, headers);
-    const isReporting = headers[loadReportHeader] !== undefined || headers[reportsHeader] !== undefined;
-    if (status >= 500 || status === 429 || isReporting) {
-      request.judged?.(status, (name) => headers[name]);
-      if (request.isDiscarding === true) {
-        this.#endPause(controller);
-        return;
-      }
-    }
-    try {
-      this.handler.onResponseStart?.(this, status, headers, statusText);
-    } catch (error) {
-      markCallersError(error);
-      throw error;
-    }
-  }
-
-  onResponseData(_controller: Controller, chunk: Buffer): void {
-    const request = this.#request;
-    if (request.isDiscarding === true) {
-      request.discards?.(chunk.length);
-      return;
-    }
-    try {
-      this.handler.onResponseData?.(this, chunk);
-    } catch (error) {
-      markCallersError(error);
-      throw error;
-    }
-  }
-
-  onResponseEnd(_controller: Controller, trailers: IncomingHttpHeaders): void {
-    const request = this.#request;
-    if (request.isDiscarding === true) {
-      request.discarded?.();
-      return;
-    }
-    request.completed?.();
-    this.handler.onResponseEnd?.(this, trailers);
-  }
-
-  onRequestUpgrade(_controller: Controller, status: number, headers: IncomingHttpHeaders, socket: Duplex): void {
-    const request = this.#request;
-    // The caller's handler is called first: undici's own handlers abort here if the upgrade was refused, and over HTTP/2 every response
-    // arrives this way.
-    try {
-      this.handler.onRequestUpgrade?.(this, status, headers, socket);
-    } catch (error) {
-      markCallersError(error);
-      throw error;
-    }
-    if (!this.aborted) request.upgraded?.(status, socket);
-  }
-
-  onResponseError(_controller: Controller, error: Error): void {
-    const request = this.#request;
-    if (request.isDiscarding === true) request.discarded?.(error);
-    else request.attemptFailed?.(error);
-  }
-
-  onBodySent(chunk: unknown): void {
-    this.handler.onBodySent?.(chunk);
-  }
-
-  onRequestSent(): void {
-    this.handler.onRequestSent?.();
-  }
-
-  onClient(client: PodClient): void {
-    this.#request.client = client;
-  }
-
-  // The methods that follow are those of an undici controller; the caller calls them.
+  // The members that follow are those of an undici controller; the caller uses them.
 
   get aborted(): boolean {
     return this.#request.abortReason !== undefined;
@@ -166,7 +98,7 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, Attempt
   }
 
   get paused(): boolean {
-    return this.#answering?.paused ?? this.#pausedEarly;
+    return this.#answering?.paused ?? this.#isPaused;
   }
 
   get rawHeaders(): RawHeaders {
@@ -191,19 +123,159 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, Attempt
   }
 
   pause(): void {
-    if (this.#answering === undefined || this.#request.isDiscarding === true) this.#pausedEarly = true;
-    else this.#answering.pause();
+    this.#isPaused = true;
+    this.#answering?.pause();
   }
 
   resume(): void {
-    this.#pausedEarly = false;
+    this.#isPaused = false;
     this.#answering?.resume();
   }
+}
 
-  /** Resumes a discarded response, which has to come to its end, and keeps the caller's pause for the response that the caller gets. */
-  #endPause(controller: Controller): void {
-    if (!controller.paused) return;
-    this.#pausedEarly = true;
-    controller.resume();
+/** The handler that undici gets for one attempt, in the newer form. Its response goes to the caller, or is discarded. */
+export class AttemptHandlerV2 implements AttemptHandler, HandlerV2 {
+  readonly #caller: Caller;
+  readonly #owner: AttemptOwner;
+  #controller: Controller | undefined = undefined;
+  #client: PodClient | undefined = undefined;
+  #discarded: DiscardedResponse | undefined = undefined;
+
+  constructor(caller: Caller, owner: AttemptOwner) {
+    this.#caller = caller;
+    this.#owner = owner;
+  }
+
+  get hasBegun(): boolean {
+    return this.#controller !== undefined;
+  }
+
+  interrupt(reason: Error): void {
+    this.#controller?.abort(reason);
+  }
+
+  onRequestStart(controller: Controller): void {
+    const owner = this.#owner;
+    if (owner.done) {
+      controller.abort(owner.abortReason ?? new errors.RequestAbortedError());
+      return;
+    }
+    owner.began?.();
+    this.#controller = controller;
+    if (owner.isRaced !== true) this.#caller.answeredBy(controller);
+  }
+
+  onResponseStarted(): void {
+    this.#owner.responded?.();
+    if (this.#owner.isRaced !== true) this.#caller.handler.onResponseStarted?.();
+  }
+
+  onResponseStart(controller: Controller, status: number, headers: IncomingHttpHeaders, statusText?: string): void {
+    const owner = this.#owner;
+    const caller = this.#caller;
+    owner.responded?.(status);
+    withRawHeaders(controller, headers);
+    const header = (name: string): unknown => headers[name];
+    if (mayBeGivenUp(status, header, owner)) {
+      if (owner.takes?.(status, header) === false) {
+        this.#discard(controller, header);
+        return;
+      }
+      if (owner.isRaced === true) {
+        caller.answeredBy(controller);
+        caller.handler.onResponseStarted?.();
+      }
+    }
+    try {
+      caller.handler.onResponseStart?.(caller, status, headers, statusText);
+    } catch (error) {
+      markCallersError(error);
+      throw error;
+    }
+  }
+
+  onResponseData(_controller: Controller, chunk: Buffer): void {
+    if (this.#discarded !== undefined) {
+      this.#discarded.add(chunk.length);
+      return;
+    }
+    try {
+      this.#caller.handler.onResponseData?.(this.#caller, chunk);
+    } catch (error) {
+      markCallersError(error);
+      throw error;
+    }
+  }
+
+  onResponseEnd(_controller: Controller, trailers: IncomingHttpHeaders): void {
+    this.#client?.answered();
+    if (this.#discarded !== undefined) {
+      this.#discarded.over();
+      return;
+    }
+    this.#owner.completed?.();
+    this.#caller.handler.onResponseEnd?.(this.#caller, trailers);
+  }
+
+  onRequestUpgrade(_controller: Controller, status: number, headers: IncomingHttpHeaders, socket: Duplex): void {
+    // The caller's handler is called first: undici's own handlers abort here if the upgrade was refused, and over HTTP/2 every response
+    // arrives this way.
+    try {
+      this.#caller.handler.onRequestUpgrade?.(this.#caller, status, headers, socket);
+    } catch (error) {
+      markCallersError(error);
+      throw error;
+    }
+    if (!this.#caller.aborted) this.#owner.upgraded?.(status, socket);
+  }
+
+  onResponseError(_controller: Controller, error: Error): void {
+    if (this.#discarded !== undefined) this.#discarded.over();
+    else this.#owner.attemptFailed?.(error);
+  }
+
+  #discard(controller: Controller, header: HeaderOf): void {
+    const owner = this.#owner;
+    this.#caller.leftBy(controller);
+    // This response has to come to its end even if the caller has paused the one that it will get.
+    if (controller.paused) controller.resume();
+    this.#discarded = new DiscardedResponse(owner.timers as SharedTimers, (reason) => controller.abort(reason));
+    this.#discarded.declared(header('content-length'));
+  }
+
+  onBodySent(chunk: unknown): void {
+    this.#caller.handler.onBodySent?.(chunk);
+  }
+
+  onRequestSent(): void {
+    this.#caller.handler.onRequestSent?.();
+  }
+
+  onClient(client: PodClient): void {
+    this.#client = client;
+  }
+}
+
+/** A caller with a handler of the older form, for an undici that takes that form: nothing is translated, and headers are parsed once. */
+class CallerV1 implements CallersSide {
+  readonly #handler: HandlerV1;
+  readonly #request: Abortable;
+
+  constructor(handler: HandlerV1, request: Abortable) {
+    this.#handler = handler;
+    this.#request = request;
+  }
+
+  announce(): void {
+    this.#handler.onConnect?.((reason) => this.#request.abort(reason));
+  }
+
+  fail(error: Error): void {
+    if (this.#handler.onError === undefined) throw error;
+    this.#handler.onError(error);
+  }
+
+  attempt(owner: AttemptOwner): AttemptHandlerV1 {
+    return new AttemptHandlerV1(this.#handler, owner);
   }
 }

@@ -23,12 +23,10 @@ import {
   SharedTimers,
 } from '../kit/index.js';
 import { type CallOwner, UndiciCall } from './call.js';
-import { Caller } from './caller.js';
-import { CallerV1 } from './caller-v1.js';
 import { checkRuntime } from './check-version.js';
 import { EndingDispatcher } from './ending-dispatcher.js';
 import { Fallback, mockedConnector } from './fallback.js';
-import { asHandlerV2, type HandlerV1, HandlerV1AsV2, type HandlerV2, refuse } from './handler.js';
+import { asHandlerV2, refuse } from './handler.js';
 import { HedgedCall } from './hedged-call.js';
 import { coreTakesHandlerV1 } from './internals.js';
 import { Offering } from './offering.js';
@@ -106,8 +104,6 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
   /** The TLS name that is set on every request over TLS: undici would close the connection for a request with a Host header of its own. */
   readonly #servername: string | undefined;
   readonly #rules: Pick<DispatcherSettings, 'key' | 'priority' | 'deadlineMs'>;
-  /** Whether a request that may be sent twice can have several responses, of which the caller gets one. */
-  readonly #mayHedge: boolean;
   readonly #drainTimeoutMs: number;
   readonly #waiting = new WaitingRequests();
   protected readonly fallback: Fallback;
@@ -155,7 +151,6 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
     const connect = mockedConnector(balancer, this.transport.dial);
     this.#mocked = new Fallback({ ...leaving, fallbackDispatcher: undefined, connect });
     this.placements = new Placements({ balancer, clock, rng, options: placing });
-    this.#mayHedge = this.hedging !== undefined || balancer.retries.looksAtAnswers;
   }
 
   get origin(): string {
@@ -246,19 +241,11 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
     handler: Dispatcher.DispatchHandler,
     key?: string,
   ): UndiciCall | HedgedCall {
-    if (this.#mayHedge && isRepeatable(options, this.balancer.retries)) {
-      return new HedgedCall(this, withoutDispatcher(options), key, asHandlerV2(handler));
+    const own = coreTakesHandlerV1 ? options : withoutDispatcher(options);
+    if (this.hedging !== undefined && isRepeatable(own, this.balancer.retries)) {
+      return new HedgedCall(this, withoutDispatcher(own), key, asHandlerV2(handler));
     }
-    const watchedOptions = options.body == null ? options : withWatchedBody(options);
-    const isV1 = typeof handler.onRequestStart !== 'function';
-    if (isV1 && coreTakesHandlerV1) {
-      const call = new UndiciCall(this, watchedOptions, key);
-      call.handler = new CallerV1(handler as HandlerV1, call);
-      return call;
-    }
-    const call = new UndiciCall(this, isV1 ? withoutDispatcher(watchedOptions) : watchedOptions, key);
-    call.handler = new Caller(isV1 ? new HandlerV1AsV2(handler as HandlerV1) : (handler as HandlerV2), call);
-    return call;
+    return new UndiciCall(this, own.body == null ? own : withWatchedBody(own), key, handler);
   }
 
   async #end(balancer: Promise<void>): Promise<void> {

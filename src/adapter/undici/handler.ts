@@ -2,8 +2,9 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import type { HeaderOf } from '../http/answer.js';
+import { loadReportHeader, reportsHeader, type SharedTimers } from '../kit/index.js';
 import { coreTakesHandlerV1 } from './internals.js';
-import type { PodClient, PodRequest } from './pod-pool.js';
+import type { PodRequest } from './pod-pool.js';
 
 type Controller = Dispatcher.DispatchController;
 
@@ -33,48 +34,46 @@ export interface HandlerV1 {
   onRequestSent?(): void;
 }
 
-/**
- * The handler that undici gets for each attempt of a request. It reports what happens to the call, and passes the response on to the
- * caller.
- */
+/** The handler that undici gets for one attempt. It reports what happens to the attempt's owner, and passes the response to the caller. */
 export interface AttemptHandler extends PodRequest {
-  /** Notifies the caller that its request begins. The caller may abort the request in that very call. */
-  announce?(): void;
-  /** Notifies the caller that its request failed. May throw what the caller's handler throws. */
-  fail(error: Error): void;
   /** Aborts an attempt that undici has begun to send; undici then reports the attempt's failure. */
   interrupt(reason: Error): void;
-  /** Whether another attempt may follow this one. @defaultValue true */
-  readonly mayRepeat?: boolean;
 }
 
-/** The request to which a caller's side belongs. Each kind of request implements those optional methods that it needs. */
-export interface CallersRequest {
-  /** Whether the caller has been notified of its request's end, so that an abort comes too late. */
+/** The request of an attempt. A request that only waits for its destination has none of the optional members. */
+export interface AttemptOwner {
+  /** Whether the caller has been notified of its request's end, so that nothing more is sent. */
   readonly done: boolean;
   /** The reason with which the caller gave the request up. */
   readonly abortReason: Error | undefined;
-  abort(reason?: Error): void;
-  /** An attempt begins to be sent. If this method throws, the attempt fails with its error. */
+  /** Whether other attempts of the request run beside this one, so that the caller gets the response that `takes` chooses. */
+  readonly isRaced?: boolean;
+  /** Whether responses are given up for their status. */
+  readonly looksAtAnswers?: boolean;
+  readonly timers?: SharedTimers;
+  /** The attempt begins to be sent. If this method throws, the attempt fails with its error. */
   began?(): void;
   /** The first byte of a response arrived, or the head of a response with this status. */
   responded?(status?: number): void;
-  /** Called with the head of a response that may not be a plain success; may set `isDiscarding`. */
-  judged?(status: number, header: HeaderOf): void;
-  /** Whether the running attempt's response is discarded: the request goes to another pod once that response has ended. */
-  readonly isDiscarding?: boolean;
-  /** Called when this many more bytes of the discarded response have arrived. */
-  discards?(bytes: number): void;
-  /** Called when the discarded response has ended, or broke off with an error. */
-  discarded?(error?: Error): void;
+  /**
+   * The head of a final response arrived that `mayBeGivenUp`. Returns whether the caller gets this response. If not, the request continues
+   * without this attempt, which is over for its owner.
+   */
+  takes?(status: number, header: HeaderOf): boolean;
   /** The response that the caller gets is complete. */
   completed?(): void;
   /** The connection was upgraded, and belongs to the caller from now on. */
   upgraded?(status: number, socket: Duplex): void;
-  /** The running attempt failed. */
+  /** The attempt failed. */
   attemptFailed?(error: Error): void;
-  /** The connection that the running attempt was given to. */
-  client?: PodClient | undefined;
+}
+
+/** Whether the owner of an attempt has to look at the head of a response: it is no plain success, or says something about its pod. */
+export function mayBeGivenUp(status: number, header: HeaderOf, owner: AttemptOwner): boolean {
+  if (status < 200) return false;
+  if (status >= 500 || status === 429 || owner.isRaced === true) return true;
+  if (status >= 400 && owner.looksAtAnswers === true) return true;
+  return header(loadReportHeader) !== undefined || header(reportsHeader) !== undefined;
 }
 
 /** Errors that callers' code threw: a body while it was being sent, or a handler that got the response. */

@@ -1,51 +1,51 @@
-import type { IncomingHttpHeaders } from 'node:http';
 import { type Dispatcher, errors, type Pool } from 'undici';
-import type { Lease, Priority } from '../../index.js';
-import { type ConcurrentAttempt, ConcurrentAttempts, type ResponseHead } from '../http/concurrent-attempts.js';
+import { type Lease, outcomes, type Priority } from '../../index.js';
 import { deadlineError, type RequestDeadline } from '../http/request-deadline.js';
-import type { FailedAttempt, Timed } from '../kit/index.js';
-import { type CallOwner, UndiciCall } from './call.js';
-import { Caller } from './caller.js';
 import {
-  type AttemptHandler,
-  type CallersRequest,
-  type HandlerV2,
-  markCallersError,
-  withRawHeaders,
-} from './handler.js';
-import type { PodClient } from './pod-pool.js';
-
-type Controller = Dispatcher.DispatchController;
+  type CallFacts,
+  type CallTrace,
+  isTraced,
+  pickOther,
+  type SharedTimer,
+  type Timed,
+  TriedEndpoints,
+  traceOf,
+} from '../kit/index.js';
+import { type CallOwner, type HedgedRequest, UndiciCall } from './call.js';
+import { type Abortable, Caller } from './caller.js';
+import type { HandlerV2 } from './handler.js';
 
 /**
- * A request that may get several responses, of which the caller gets one. Each attempt is an `UndiciCall`; all share the list of pods that
- * were tried. Once a response is chosen, its body is streamed to the caller.
+ * A request of which another attempt begins beside a slow one (the option `hedge`). Each attempt is an `UndiciCall`, which may itself move
+ * to another pod. The caller gets the response that starts first, and the other attempts are aborted.
  */
-export class HedgedCall implements CallersRequest, Timed {
-  readonly owner: CallOwner;
-  readonly options: Dispatcher.DispatchOptions;
-  readonly key: string | undefined;
+export class HedgedCall implements HedgedRequest, Abortable, Timed {
+  readonly tried: TriedEndpoints<Pool> = new TriedEndpoints();
+  made = 0;
+  moves = 0;
+  trace: CallTrace | undefined = undefined;
   readonly caller: Caller;
-  readonly attempts: ConcurrentAttempts<Pool, HedgedAttempt>;
-  /** Whether the caller has been notified of the request's end. */
-  done = false;
   abortReason: Error | undefined;
   /** The request's deadline and priority; both are set before the call begins. */
   deadline: RequestDeadline | undefined;
   priority: Priority | undefined;
+  readonly #owner: CallOwner;
+  readonly #options: Dispatcher.DispatchOptions;
+  readonly #key: string | undefined;
+  /** The attempts of the request that may still get a response. */
+  #running: readonly UndiciCall[] = [];
+  /** The attempt whose response the caller gets. */
+  #winner: UndiciCall | undefined;
+  #hedges = 0;
+  #hedgeTimer: SharedTimer | undefined;
+  /** Whether the caller has been notified of the request's end. */
+  #isOver = false;
 
   constructor(owner: CallOwner, options: Dispatcher.DispatchOptions, key: string | undefined, handler: HandlerV2) {
-    this.owner = owner;
-    this.options = options;
-    this.key = key;
+    this.#owner = owner;
+    this.#options = options;
+    this.#key = key;
     this.caller = new Caller(handler, this);
-    this.attempts = new ConcurrentAttempts(owner, {
-      method: options.method,
-      facts: () => ({ protocol: 'http', method: options.method, service: owner.origin }),
-      key,
-      attempt: (isHedge) => new HedgedAttempt(this, isHedge),
-      beaten: () => new errors.RequestAbortedError('another pod answered first'),
-    });
   }
 
   /** Starts the request. Returns false when it has to wait for an endpoint. */
@@ -55,54 +55,87 @@ export class HedgedCall implements CallersRequest, Timed {
     } catch (error) {
       this.#finish(error as Error);
     }
-    return this.done || this.attempts.begin();
+    if (this.#isOver) return true;
+    const { balancer } = this.#owner;
+    balancer.retries.budget.deposit();
+    this.#awaitHedge();
+    this.trace = isTraced() ? traceOf(balancer, this) : undefined;
+    return this.trace === undefined ? this.#attempt(false) : this.trace.start(() => this.#attempt(false));
+  }
+
+  facts(): CallFacts {
+    return { protocol: 'http', method: this.#options.method, service: this.#owner.origin };
   }
 
   /** Gives the request up. Does nothing the second time, or after the request has ended. */
-  abort(reason?: Error): void {
-    if (this.done || this.abortReason !== undefined) return;
-    const abortReason = reason ?? new errors.RequestAbortedError();
-    this.abortReason = abortReason;
+  abort(reason: Error = new errors.RequestAbortedError()): void {
+    if (this.#isOver || this.abortReason !== undefined) return;
+    this.abortReason = reason;
+    this.#hedgeTimer?.cancel();
+    const running = this.#running;
+    for (const attempt of running) attempt.abort(reason);
     // Without an attempt to abort, the request ends here: the caller may abort from within `onRequestStart`.
-    if (!this.attempts.abort(abortReason)) this.#finish(abortReason);
+    if (running.length === 0) this.#finish(reason);
   }
 
   /** The request's deadline has passed. */
   timedOut(): void {
-    const { owner, options, attempts } = this;
-    const { method } = options;
+    const { method } = this.#options;
     const { limitMs } = this.deadline as RequestDeadline;
-    const { running, tried } = attempts;
-    this.abort(deadlineError({ origin: owner.origin, method, limitMs, running, tried }));
+    const running = this.#running;
+    this.abort(deadlineError({ origin: this.#owner.origin, method, limitMs, running, tried: this.tried }));
   }
 
   // The attempts of this request call the methods that follow.
 
-  takes(attempt: HedgedAttempt, answer: ResponseHead): boolean {
-    if (this.done || !this.attempts.takes(attempt, answer)) return false;
-    this.caller.answeredBy(attempt.controller);
+  hasOther(attempt: UndiciCall): boolean {
+    return this.#running.some((other) => other !== attempt && other.lease !== undefined);
+  }
+
+  answered(attempt: UndiciCall): boolean {
+    if (this.#isOver || this.abortReason !== undefined || this.#winner !== undefined) return false;
+    this.#measure(attempt);
     return true;
   }
 
+  won(attempt: UndiciCall): void {
+    this.#winner = attempt;
+    if (attempt.isHedge) this.#owner.balancer.retries.hedgeWon();
+    this.#hedgeTimer?.cancel();
+    const losers = this.#running.filter((other) => other !== attempt);
+    this.#running = [attempt];
+    for (const loser of losers) {
+      // The aborted attempt would have taken at least this long. Without its time, the usual time to a response would shrink steadily.
+      this.#measure(loser);
+      loser.abort(new errors.RequestAbortedError('another pod answered first'));
+    }
+  }
+
+  lost(attempt: UndiciCall): void {
+    this.#running = this.#running.filter((other) => other !== attempt);
+  }
+
   ended(): void {
-    this.done = true;
-    this.attempts.ended();
+    this.#isOver = true;
+    this.trace?.end(undefined, undefined);
     this.deadline?.cancel();
   }
 
-  failed(attempt: HedgedAttempt, error: Error): void {
-    if (!this.attempts.failed(attempt)) return;
-    if (!this.done) this.#finish(error);
+  failed(attempt: UndiciCall, error: Error): void {
+    this.lost(attempt);
+    const isLast = attempt === this.#winner || (this.#winner === undefined && this.#running.length === 0);
+    if (!isLast) return;
+    if (!this.#isOver) this.#finish(error);
     // The caller's handler threw this error when it was notified of the response's end.
-    else if (this.attempts.isDecided) this.#deliver(error);
+    else if (this.#winner !== undefined) this.#deliver(error);
   }
 
   #finish(error: Error): void {
-    if (this.done) return;
-    this.done = true;
+    if (this.#isOver) return;
+    this.#isOver = true;
     this.deadline?.cancel();
-    this.attempts.stop();
-    this.attempts.ended(error);
+    this.#hedgeTimer?.cancel();
+    this.trace?.end(undefined, error);
     this.#deliver(error);
   }
 
@@ -110,140 +143,47 @@ export class HedgedCall implements CallersRequest, Timed {
     try {
       this.caller.fail(error);
     } catch (thrown) {
-      this.owner.handlerThrew(thrown);
-    }
-  }
-}
-
-/**
- * One of the concurrent attempts of a request. An attempt without a response may move to another pod. Its response goes to the caller, or
- * is discarded.
- */
-class HedgedAttempt implements ConcurrentAttempt<Pool>, HandlerV2, AttemptHandler {
-  readonly isHedge: boolean;
-  /** The controller of the undici request that currently carries this attempt. */
-  controller: Controller | undefined;
-  readonly #hedgedCall: HedgedCall;
-  readonly #call: UndiciCall;
-
-  constructor(of: HedgedCall, isHedge: boolean) {
-    this.#hedgedCall = of;
-    this.isHedge = isHedge;
-    this.#call = new UndiciCall(of.owner, of.options, of.key, { tally: of.attempts, isHedge });
-    this.#call.priority = of.priority;
-    this.#call.deadline = of.deadline;
-    this.#call.handler = this;
-  }
-
-  /** Starts the attempt, on `lease` if one is passed. Returns false when the attempt has to wait for an endpoint. */
-  start(lease?: Lease<Pool>): boolean {
-    return this.#call.start(lease);
-  }
-
-  giveUp(failed: FailedAttempt): Lease<Pool> | undefined {
-    return this.#call.giveUp(failed);
-  }
-
-  abort(reason: Error): void {
-    this.#call.abort(reason);
-  }
-
-  get lease(): Lease<Pool> | undefined {
-    return this.#call.lease;
-  }
-
-  get stage(): UndiciCall['stage'] {
-    return this.#call.stage;
-  }
-
-  get mayRepeat(): boolean {
-    return this.#hedgedCall.attempts.isAlone(this);
-  }
-
-  fail(error: Error): void {
-    this.#hedgedCall.failed(this, error);
-  }
-
-  interrupt(reason: Error): void {
-    this.controller?.abort(reason);
-  }
-
-  onRequestStart(controller: Controller): void {
-    const call = this.#call;
-    if (call.done) {
-      controller.abort(call.abortReason ?? new errors.RequestAbortedError());
-      return;
-    }
-    call.began();
-    this.controller = controller;
-  }
-
-  onResponseStarted(): void {
-    this.#call.responded();
-  }
-
-  onResponseStart(controller: Controller, status: number, headers: IncomingHttpHeaders, statusText?: string): void {
-    const call = this.#call;
-    call.responded(status);
-    withRawHeaders(controller, headers);
-    const { caller } = this.#hedgedCall;
-    if (status >= 200) {
-      const header = (name: string): unknown => headers[name];
-      const verdict = call.verdictOf(status, header);
-      if (!this.#hedgedCall.takes(this, { status, header, verdict })) {
-        call.discard(Number(headers['content-length']));
-        return;
-      }
-      caller.handler.onResponseStarted?.();
-    }
-    try {
-      caller.handler.onResponseStart?.(caller, status, headers, statusText);
-    } catch (error) {
-      markCallersError(error);
-      throw error;
+      this.#owner.handlerThrew(thrown);
     }
   }
 
-  onResponseData(_controller: Controller, chunk: Buffer): void {
-    const call = this.#call;
-    if (call.isDiscarding) {
-      call.discards(chunk.length);
-      return;
-    }
-    const { caller } = this.#hedgedCall;
-    try {
-      caller.handler.onResponseData?.(caller, chunk);
-    } catch (error) {
-      markCallersError(error);
-      throw error;
-    }
+  /** Starts another attempt of the request, on `lease` if one is passed. */
+  #attempt(isHedge: boolean, lease?: Lease<Pool>): boolean {
+    const attempt = new UndiciCall(this.#owner, this.#options, this.#key, this, isHedge);
+    attempt.priority = this.priority;
+    attempt.deadline = this.deadline;
+    this.#running = [...this.#running, attempt];
+    return attempt.start(lease);
   }
 
-  onResponseEnd(_controller: Controller, trailers: IncomingHttpHeaders): void {
-    const call = this.#call;
-    call.completed();
-    if (call.isDiscarding) return;
-    this.#hedgedCall.ended();
-    const { caller } = this.#hedgedCall;
-    caller.handler.onResponseEnd?.(caller, trailers);
+  #awaitHedge(): void {
+    const { hedging, timers } = this.#owner;
+    const delayMs = hedging?.delayMs;
+    if (hedging === undefined || delayMs === undefined || this.#hedges >= hedging.max) return;
+    this.#hedgeTimer = timers.start(delayMs, { timedOut: () => this.#hedge() });
   }
 
-  onResponseError(_controller: Controller, error: Error): void {
-    const call = this.#call;
-    // The end of a discarded response says nothing more about the pod than its headers did.
-    if (call.isDiscarding) call.completed();
-    else call.attemptFailed(error);
+  /**
+   * No pod has responded in time: sends a hedge to another pod, if there is one and the retry budget allows it. Otherwise tries again after
+   * another such delay.
+   */
+  #hedge(): void {
+    const lease = this.#leaseForHedge();
+    if (lease !== undefined) this.#hedges++;
+    this.#awaitHedge();
+    if (lease !== undefined) this.#attempt(true, lease);
   }
 
-  onBodySent(chunk: unknown): void {
-    this.#hedgedCall.caller.handler.onBodySent?.(chunk);
+  #leaseForHedge(): Lease<Pool> | undefined {
+    const { balancer } = this.#owner;
+    const leases = this.#running.flatMap(({ lease }) => lease ?? []);
+    // While an attempt waits for a pod, there is no pod for a second attempt.
+    if (leases.length === 0 || !balancer.retries.allowsHedge(this.made - this.moves)) return undefined;
+    for (const lease of leases) this.tried.add(lease, outcomes.cancelled);
+    return pickOther(balancer, balancer.retries, this.tried, { key: this.#key });
   }
 
-  onRequestSent(): void {
-    this.#hedgedCall.caller.handler.onRequestSent?.();
-  }
-
-  onClient(client: PodClient): void {
-    this.#call.client = client;
+  #measure({ lease }: UndiciCall): void {
+    if (lease !== undefined) this.#owner.hedging?.took(this.#owner.clock.now() - lease.startedMs);
   }
 }

@@ -274,68 +274,35 @@ describe('an attempt whose response is discarded', () => {
     return { ...three, call };
   }
 
-  it('moves once it has ended, to an endpoint that was reserved', async () => {
+  it('moves to another endpoint, and ends at once', async () => {
     const { attempts, told, ended, inFlight } = await world(2);
     const call = attempts();
     call.begin();
-    expect(call.giveUp(refused())).toBe(true);
-    expect([call.isGivenUp, told.length, inFlight()]).toEqual([true, 1, 2]);
-    call.move();
-    expect([call.isGivenUp, new Set(told).size, inFlight()]).toEqual([false, 2, 1]);
+    const failed = refused();
+    call.move(failed, call.other(failed) as never);
+    expect([new Set(told).size, inFlight()]).toEqual([2, 1]);
     call.end(outcomes.success);
     expect(inFlight()).toBe(0);
     expect(ended).toEqual([
-      { outcome: refused().outcome, attempt: 1, retrying: true },
+      { outcome: failed.outcome, attempt: 1, retrying: true },
       { outcome: outcomes.success, attempt: 2, retrying: false },
     ]);
-  });
-
-  it('hands its endpoint over to a concurrent attempt, and ends alone', async () => {
-    const { attempts, told, ended, inFlight, fixture } = await world(2);
-    const tally: AttemptTally<FakeConnection> = { made: 0, moves: 0, tried: undefined };
-    const first = attempts(tally);
-    first.begin();
-    expect(first.handOver()).toBeUndefined();
-    expect(first.giveUp(refused())).toBe(true);
-    const other = attempts(tally);
-    expect(other.begin(first.handOver())).toBe(true);
-    expect([first.isGivenUp, new Set(told).size, inFlight()]).toEqual([false, 2, 2]);
-    // The response that was given up comes to its end, which takes nothing from the attempt beside it.
-    first.end(refused().outcome, { retrying: true });
-    expect(inFlight()).toBe(1);
-    other.end(outcomes.success);
-    expect(inFlight()).toBe(0);
-    expect(ended).toEqual([
-      { outcome: refused().outcome, attempt: 1, retrying: true, hedged: true },
-      { outcome: outcomes.success, attempt: 2, retrying: false, hedged: true },
-    ]);
-    expect(fixture.balancer.snapshot().counts.retries.overload).toBe(1);
-  });
-
-  it('starts no other attempt once it has handed its endpoint over', async () => {
-    const { attempts, told, call: caller, inFlight } = await world(3);
-    const call = attempts();
-    call.begin();
-    call.giveUp(refused());
-    call.handOver()?.end(outcomes.notStarted);
-    call.fail(lost());
-    expect([told.length, caller.failures.length, inFlight()]).toEqual([1, 1, 0]);
   });
 
   it('moves nowhere when an observer of its end makes the caller give up', async () => {
     const { attempts, told, call: caller, inFlight, onEnded } = await world(2);
     const call = attempts();
     call.begin();
-    call.giveUp(refused());
     onEnded(() => call.stop());
-    call.move();
+    const failed = refused();
+    call.move(failed, call.other(failed) as never);
     expect([told.length, caller.failures.length, inFlight()]).toEqual([1, 1, 0]);
   });
 
   it('skips an endpoint that asked for a pause', async () => {
     const { call, told, inFlight } = await pausing(1);
-    expect(call.giveUp(refused())).toBe(true);
-    call.move();
+    const failed = refused();
+    call.move(failed, call.other(failed) as never);
     expect(told).toEqual(['10.0.0.1', '10.0.0.3']);
     call.end(outcomes.success);
     expect(inFlight()).toBe(0);
@@ -345,68 +312,10 @@ describe('an attempt whose response is discarded', () => {
     const { call, told, ended, inFlight, fixture } = await pausing(2);
     const { budget } = fixture.balancer.retries as RetryRules;
     const before = budget.left;
-    expect(call.giveUp(refused())).toBe(false);
-    expect([call.isGivenUp, told.length, inFlight()]).toEqual([false, 1, 1]);
+    expect(call.other(refused())).toBeUndefined();
+    expect([told.length, inFlight()]).toEqual([1, 1]);
     expect(budget.left).toBe(before);
     call.end(outcomes.overload);
     expect(ended).toEqual([{ outcome: outcomes.overload, attempt: 1, retrying: false }]);
-  });
-
-  it.each<[string, (call: Attempts<FakeConnection>) => void]>([
-    ['fails', (call) => call.fail(refused({ repeatable: false }))],
-    ['ends', (call) => call.end(outcomes.success)],
-    [
-      'is stopped and then fails',
-      (call) => {
-        call.stop();
-        call.fail(refused());
-      },
-    ],
-  ])('reserves no endpoint if the call %s instead, and costs nothing', async (_how, instead) => {
-    const { attempts, told, inFlight, fixture } = await world(2);
-    const { budget } = fixture.balancer.retries as RetryRules;
-    const call = attempts();
-    call.begin();
-    const before = budget.left;
-    call.giveUp(refused());
-    expect(budget.left).toBe(before - 1);
-    instead(call);
-    expect([call.isGivenUp, told.length, inFlight()]).toEqual([false, 1, 0]);
-    call.move();
-    expect(told).toHaveLength(1);
-    expect(budget.left).toBe(before);
-    expect(fixture.balancer.snapshot().counts.retries.overload).toBe(0);
-  });
-
-  it('refunds its own price, whatever other calls were allowed meanwhile', async () => {
-    const { attempts, fixture } = await world(3);
-    const { budget } = fixture.balancer.retries as RetryRules;
-    const call = attempts();
-    call.begin();
-    const other = attempts();
-    other.begin();
-    const before = budget.left;
-    call.giveUp(refused());
-    // What this other call gets is free, and another reason.
-    other.fail(lost({ cut: true }));
-    call.stop();
-    call.end(outcomes.cancelled);
-    expect(budget.left).toBe(before);
-    expect(fixture.balancer.snapshot().counts.retries).toMatchObject({ overload: 0, reset: 1 });
-    other.end(outcomes.success);
-  });
-
-  it('is refunded in a hedging protocol, if the caller gives up before the endpoint is handed over', async () => {
-    const { attempts, inFlight, fixture } = await world(2);
-    const { budget } = fixture.balancer.retries as RetryRules;
-    const first = attempts({ made: 0, moves: 0, tried: undefined });
-    first.begin();
-    const before = budget.left;
-    first.giveUp(refused());
-    first.stop();
-    first.stop();
-    expect([first.handOver(), budget.left, inFlight()]).toEqual([undefined, before, 1]);
-    first.end(outcomes.cancelled);
-    expect([budget.left, inFlight()]).toEqual([before, 0]);
   });
 });

@@ -1,18 +1,20 @@
 import { type Dispatcher, errors } from 'undici';
-import { Caller } from '../caller.js';
-import type { CallersRequest, HandlerV2 } from '../handler.js';
+import { type AttemptHandlerV2, Caller } from '../caller.js';
+import type { AttemptOwner, HandlerV2 } from '../handler.js';
 import { unsentTeller, watchBody } from '../unsent-request.js';
 
 /** A `dispatch` function that takes a waiting request once its destination is known. */
 export type Onward = (options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler) => boolean;
 
 /** A request whose destination is not known yet. Its caller is notified of its start immediately, and so can abort it while it waits. */
-export class PendingRequest implements CallersRequest {
+export class PendingRequest implements AttemptOwner {
   /** Whether the caller has been notified of the request's end. */
   done = false;
   abortReason: Error | undefined;
   readonly #options: Dispatcher.DispatchOptions;
   readonly #caller: Caller;
+  /** What the request's destination has got; undefined while the destination is not known. */
+  #attempt: AttemptHandlerV2 | undefined;
   readonly #left: () => void;
   /** Publishes a failure of the request on undici's diagnostics channels, as long as undici itself does not know of the request. */
   #publishFailure: ((error: Error) => void) | undefined;
@@ -42,7 +44,8 @@ export class PendingRequest implements CallersRequest {
     if (!this.#leave()) return;
     this.#publishFailure = undefined;
     try {
-      onward(this.#options, this.#caller as Dispatcher.DispatchHandler);
+      this.#attempt = this.#caller.attempt(this);
+      onward(this.#options, this.#attempt as Dispatcher.DispatchHandler);
     } catch (error) {
       this.fail(error as Error);
     }
@@ -60,7 +63,7 @@ export class PendingRequest implements CallersRequest {
     if (this.done || this.abortReason !== undefined) return;
     this.abortReason = reason ?? new errors.RequestAbortedError();
     // The Service's dispatcher may still be opening a connection, and would report the end of the request only after that.
-    if (this.#caller.isAnswered) this.#caller.interrupt(this.abortReason);
+    if (this.#attempt?.hasBegun === true) this.#attempt.interrupt(this.abortReason);
     else this.fail(this.abortReason);
   }
 

@@ -404,7 +404,7 @@ describe('a caller', () => {
     expect([caller.controller?.aborted, caller.controller?.reason]).toEqual([true, caller.error]);
     await fixture.clock.advanceAsync(1_000);
     expect(fixture.inFlight).toBe(0);
-    expect(fixture.told).toEqual(['2 cancelled', '1 failure status again']);
+    expect(fixture.told).toEqual(['1 failure status again', '2 cancelled']);
   });
 
   it('gets the error of the last attempt when no pod accepts a connection', async () => {

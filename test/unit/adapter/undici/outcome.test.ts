@@ -1,6 +1,6 @@
 import { errors } from 'undici';
 import { describe, expect, it } from 'vitest';
-import { rawHeader } from '../../../../src/adapter/undici/caller-v1.js';
+import { rawHeader } from '../../../../src/adapter/undici/attempt-v1.js';
 import { outcomeOfError } from '../../../../src/adapter/undici/outcome.js';
 
 const withCode = (code: string): Error => Object.assign(new Error(code), { code });

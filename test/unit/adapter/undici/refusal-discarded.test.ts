@@ -18,7 +18,7 @@ describe.each(marks)('the response of a pod that refused a request before it beg
     const { timers } = fixture.clock;
     const caller = fixture.askPlainly({ method: 'POST', body: 'again' });
     const first = refuse(fixture.last);
-    expect(fixture.requests).toHaveLength(1);
+    expect(fixture.requests).toHaveLength(2);
     return { fixture, caller, first, timers };
   }
   const settled = async (fixture: HedgeFixture, caller: Caller, timers: number): Promise<void> => {
@@ -29,7 +29,7 @@ describe.each(marks)('the response of a pod that refused a request before it beg
     expect(fixture.clock.timers).toBe(timers);
   };
 
-  it('is read to its end if it is short; then the request goes to another pod', async () => {
+  it('is read to its end if it is short, while the request is at another pod', async () => {
     const { fixture, caller, first, timers } = await refused();
     first.data('busy').end();
     expect(first.aborted).toBeUndefined();
@@ -54,10 +54,10 @@ describe.each(marks)('the response of a pod that refused a request before it beg
     await settled(fixture, caller, timers);
   });
 
-  it('ends when the caller aborts, and its request goes nowhere else', async () => {
+  it('ends by itself when the caller aborts, which ends the attempt at the other pod', async () => {
     const { fixture, caller, timers } = await refused();
     caller.controller?.abort(new Error('enough'));
-    expect([caller.error?.message, fixture.requests.length, fixture.inFlight]).toEqual(['enough', 1, 0]);
+    expect([caller.error?.message, fixture.requests.length, fixture.inFlight]).toEqual(['enough', 2, 0]);
     await fixture.clock.advanceAsync(2_000);
     expect(fixture.clock.timers).toBe(timers);
   });

@@ -1,29 +1,20 @@
 import type { Duplex } from 'node:stream';
-import { loadReportHeader, reportsHeader } from '../kit/index.js';
-import { type AttemptHandler, type CallersRequest, type HandlerV1, markCallersError } from './handler.js';
+import type { SharedTimers } from '../kit/index.js';
+import { DiscardedResponse } from './discarded-response.js';
+import { type AttemptHandler, type AttemptOwner, type HandlerV1, markCallersError, mayBeGivenUp } from './handler.js';
 import type { PodClient } from './pod-pool.js';
 
-/**
- * The caller's side of a request for which both the caller and undici 7 use the older handler form: nothing is translated, and headers are
- * not parsed twice. `Caller` does this for the newer form.
- */
-export class CallerV1 implements HandlerV1, AttemptHandler {
+/** The handler that undici 7 gets for one attempt of a caller whose handler has the older form too. Otherwise as `AttemptHandlerV2`. */
+export class AttemptHandlerV1 implements AttemptHandler, HandlerV1 {
   readonly #handler: HandlerV1;
-  readonly #call: Required<CallersRequest>;
-  #abort: ((reason: Error) => void) | undefined = undefined;
+  readonly #owner: AttemptOwner;
+  #abort: ((reason?: Error) => void) | undefined = undefined;
+  #client: PodClient | undefined = undefined;
+  #discarded: DiscardedResponse | undefined = undefined;
 
-  constructor(handler: HandlerV1, call: Required<CallersRequest>) {
+  constructor(handler: HandlerV1, owner: AttemptOwner) {
     this.#handler = handler;
-    this.#call = call;
-  }
-
-  announce(): void {
-    this.#handler.onConnect?.((reason) => this.#call.abort(reason));
-  }
-
-  fail(error: Error): void {
-    if (this.#handler.onError === undefined) throw error;
-    this.#handler.onError(error);
+    this.#owner = owner;
   }
 
   interrupt(reason: Error): void {
@@ -31,28 +22,28 @@ export class CallerV1 implements HandlerV1, AttemptHandler {
   }
 
   onConnect(abort: (reason?: Error) => void): void {
-    const call = this.#call;
-    if (call.done) {
-      abort(call.abortReason);
+    const owner = this.#owner;
+    if (owner.done) {
+      abort(owner.abortReason);
       return;
     }
-    call.began();
+    owner.began?.();
     this.#abort = abort;
   }
 
   onResponseStarted(): void {
-    this.#call.responded();
+    this.#owner.responded?.();
     this.#handler.onResponseStarted?.();
   }
 
   onHeaders(status: number, headers: unknown, resume: () => void, statusText: string): boolean {
-    const call = this.#call;
-    call.responded(status);
-    const isReporting =
-      rawHeader(headers, loadReportHeader) !== undefined || rawHeader(headers, reportsHeader) !== undefined;
-    if (status >= 500 || status === 429 || isReporting) {
-      call.judged(status, (name) => rawHeader(headers, name));
-      if (call.isDiscarding) return true;
+    const owner = this.#owner;
+    owner.responded?.(status);
+    const header = (name: string): unknown => rawHeader(headers, name);
+    if (mayBeGivenUp(status, header, owner) && owner.takes?.(status, header) === false) {
+      this.#discarded = new DiscardedResponse(owner.timers as SharedTimers, (reason) => this.interrupt(reason));
+      this.#discarded.declared(header('content-length'));
+      return true;
     }
     try {
       return this.#handler.onHeaders!(status, headers, resume, statusText);
@@ -63,9 +54,8 @@ export class CallerV1 implements HandlerV1, AttemptHandler {
   }
 
   onData(chunk: Buffer): boolean {
-    const call = this.#call;
-    if (call.isDiscarding) {
-      call.discards(chunk.length);
+    if (this.#discarded !== undefined) {
+      this.#discarded.add(chunk.length);
       return true;
     }
     try {
@@ -77,23 +67,23 @@ export class CallerV1 implements HandlerV1, AttemptHandler {
   }
 
   onComplete(trailers: unknown): void {
-    const call = this.#call;
-    if (call.isDiscarding) {
-      call.discarded();
+    this.#client?.answered();
+    if (this.#discarded !== undefined) {
+      this.#discarded.over();
       return;
     }
-    call.completed();
+    this.#owner.completed?.();
     this.#handler.onComplete!(trailers);
   }
 
   onUpgrade(status: number, headers: unknown, socket: Duplex): void {
-    this.#call.upgraded(status, socket);
+    this.#owner.upgraded?.(status, socket);
     this.#handler.onUpgrade!(status, headers, socket);
   }
 
   onError(error: Error): void {
-    if (this.#call.isDiscarding) this.#call.discarded(error);
-    else this.#call.attemptFailed(error);
+    if (this.#discarded !== undefined) this.#discarded.over();
+    else this.#owner.attemptFailed?.(error);
   }
 
   onBodySent(chunk: unknown): void {
@@ -105,7 +95,7 @@ export class CallerV1 implements HandlerV1, AttemptHandler {
   }
 
   onClient(client: PodClient): void {
-    this.#call.client = client;
+    this.#client = client;
   }
 }
 
