@@ -117,6 +117,7 @@ export { inheritedPriority, type PropagateOptions, Propagation, remainingOf } fr
 export { type LogPosition, LogPositions, ReplicationLag } from './replication-lag.js';
 export { type AskForReports, checkAskForReports, ReportAsking } from './report-asking.js';
 export { lagObjection, type ServerRank, ServerRanking, type ServerRole } from './server-ranking.js';
+export { limited, ServerWatch, type WatchedServer } from './server-watch.js';
 export { pickNames, type ServiceName, serviceBalancer, serviceName } from './service-balancer.js';
 export {
   answeredOn,

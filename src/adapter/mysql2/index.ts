@@ -2,7 +2,6 @@
 import './check-version.js';
 
 export type { PerEndpoint } from '../kit/index.js';
-export type { AskServer, ReplicaLagOptions } from './checks/standby.js';
 export type { CheckedOutConnection, CheckoutOptions, ConnectionCallback, QueryCallback } from './cluster/namespace.js';
 export {
   createPoolCluster,
@@ -22,5 +21,6 @@ export {
 } from './follow-service/follow-service.js';
 export type { AnyPoolCluster } from './follow-service/user-cluster.js';
 export type { Mysql2ConnectionOptions } from './options.js';
+export type { AskServer, ReplicaLagOptions } from './roles.js';
 export type { ServerOfConnection } from './server/connection-methods.js';
 export { type Mysql2TransportOptions, mysql2Transport } from './server/transport.js';

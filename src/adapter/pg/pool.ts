@@ -50,7 +50,7 @@ class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner 
     const warnings = new Warnings(observer as Observer, clock);
     const warned = (message: string, error: Error): void => warnings.warn(message, error);
     const probes = settings.role !== 'any' || Number.isFinite(settings.maxLagMs);
-    this.roles = probes ? new ServerRoles({ settings, clock, rng, warned }) : undefined;
+    this.roles = probes ? new ServerRoles({ settings, clock, warned }) : undefined;
     this.#transport = new PgTransport({
       settings,
       clock,

@@ -7,10 +7,10 @@ import { hedgeTable } from '../../../src/adapter/http/hedging.js';
 import { http2Table } from '../../../src/adapter/http2/options.js';
 import { propagateTable } from '../../../src/adapter/kit/propagation.js';
 import { placeTable, socketPlacerTable } from '../../../src/adapter/kit/socket-placer.js';
-import { lagTable } from '../../../src/adapter/mysql2/checks/standby.js';
 import { serviceTable } from '../../../src/adapter/mysql2/cluster/service.js';
 import { followTable } from '../../../src/adapter/mysql2/follow-service/follow-service.js';
 import { mysql2ConnectionTable } from '../../../src/adapter/mysql2/options.js';
+import { lagTable } from '../../../src/adapter/mysql2/roles.js';
 import { agentTable } from '../../../src/adapter/node-http/agent.js';
 import { appAgentsTable } from '../../../src/adapter/node-http/app-agents.js';
 import { nodeHttpConnectionTable } from '../../../src/adapter/node-http/transport.js';
@@ -96,7 +96,7 @@ const groups: Readonly<Record<string, OptionGroup>> = {
   Mysql2ConnectionOptions: { file: 'adapter/mysql2/options', table: mysql2ConnectionTable },
   ServiceOptions: { file: 'adapter/mysql2/cluster/service', table: serviceTable },
   PoolClusterOptions: { file: 'adapter/mysql2/cluster/pool-cluster', table: { options: {} } },
-  ReplicaLagOptions: { file: 'adapter/mysql2/checks/standby', table: lagTable },
+  ReplicaLagOptions: { file: 'adapter/mysql2/roles', table: lagTable },
   MysqlStatementOptions: {
     file: 'adapter/mysql2/cluster/statement',
     interface: 'StatementOptions',

@@ -25,10 +25,9 @@ import {
   poolDefaults,
 } from '../../kit/index.js';
 import { Changes } from '../changes.js';
-import type { ServerProbe } from '../checks/server-probe.js';
-import { lagTable, type ReplicaLagOptions, replicaLag, writable } from '../checks/standby.js';
 import { checkNames, type Mysql2ConnectionOptions, renamedOptionNames, withOwnNames } from '../options.js';
 import { type Events, tell } from '../own-functions.js';
+import { lagTable, type ReplicaLagOptions, replicaLag, type ServerCheck, WritableServers } from '../roles.js';
 import { resolveServerSettings, type ServerSettings } from '../server/settings.js';
 import { ServerTransport } from '../server/transport.js';
 import { type Hosts, only, whereabouts } from './servers.js';
@@ -105,23 +104,21 @@ export function createService(
   const { resolver, host } = whereabouts(options);
   const settings = resolveServerSettings(options, host);
   const { clock = systemClock, rng = systemRng } = options;
-  const probes: ServerProbe[] = [];
+  const { idempotent, role } = serviceTable.resolveOwn(options);
+  const mustWrite = role === 'primary';
+  const lag = replicaLag(options);
+  const checks: readonly ServerCheck[] = [...(mustWrite ? [new WritableServers()] : []), ...(lag ? [lag] : [])];
   const transport = new ServerTransport({
     settings,
     clock,
     rng,
     events,
-    opened: async (endpoint, signal) => {
-      for (const probe of probes) await probe.connected(endpoint, signal);
+    opened: async (server, signal) => {
+      for (const check of checks) await check.connected(server, signal);
     },
   });
-  const { idempotent, role } = serviceTable.resolveOwn(options);
-  const mustWrite = role === 'primary';
-  if (mustWrite) probes.push(writable(transport));
-  const lag = replicaLag(options, transport);
-  if (lag !== undefined) probes.push(lag);
   const roleStages: StageFactory[] = options.hosts === undefined ? [] : [only(options.hosts)];
-  for (const { stage } of probes) roleStages.push(stage);
+  for (const { stage } of checks) roleStages.push(stage);
   const balancing: Record<string, unknown> = {};
   for (const option of balancingTable.names) {
     if (option !== 'resolver' && options[option] !== undefined) balancing[option] = options[option];

@@ -1,5 +1,5 @@
 import type { Pool } from 'mysql2';
-import { type Clock, type Endpoint, EvenkeelError, endpointAddress, type Rng, type Transport } from '../../../index.js';
+import type { Clock, Endpoint, Rng, Transport } from '../../../index.js';
 import {
   type Complete,
   checkString,
@@ -65,7 +65,7 @@ export interface ServerTransportParts {
   /** Emits the events of the pools, and `warn` for a problem that was dealt with. */
   readonly events?: Events;
   /** Called when the first connection to a server is open, before the server counts as connected. If it rejects, the server does not. */
-  readonly opened?: (endpoint: Endpoint, signal: AbortSignal) => Promise<void>;
+  readonly opened?: (server: ServerConnection, signal: AbortSignal) => Promise<void>;
 }
 
 /** The transport behind `mysql2Transport`. The cluster uses this class directly, because it needs more of a server than its Pool. */
@@ -73,8 +73,6 @@ export class ServerTransport implements Transport<Pool> {
   readonly protocol: Transport<unknown>['protocol'];
   readonly #parts: ServerTransportParts;
   readonly #servers = new WeakMap<Pool, ServerConnection>();
-  /** The latest open server of each endpoint, by the endpoint's key. */
-  readonly #byKey = new Map<string, ServerConnection>();
 
   constructor(parts: ServerTransportParts) {
     this.#parts = parts;
@@ -95,12 +93,8 @@ export class ServerTransport implements Transport<Pool> {
       throw isRefusedLogIn(error) ? markLasting(error) : error;
     });
     this.#servers.set(server.handle, server);
-    this.#byKey.set(endpoint.key, server);
-    void server.closed.then(() => {
-      if (this.#byKey.get(endpoint.key) === server) this.#byKey.delete(endpoint.key);
-    });
     try {
-      await opened?.(endpoint, signal);
+      await opened?.(server, signal);
     } catch (error) {
       void server.close(AbortSignal.abort());
       throw error;
@@ -111,34 +105,6 @@ export class ServerTransport implements Transport<Pool> {
   /** Returns the server to which a pool of this transport belongs. */
   serverOf(pool: Pool): ServerConnection | undefined {
     return this.#servers.get(pool);
-  }
-
-  /** Cuts the sessions of a former primary, because another server is the primary now. */
-  supersede({ key }: Endpoint, by: Endpoint): void {
-    const server = this.#byKey.get(key);
-    server?.supersede(`it is superseded by ${endpointAddress(by)}`);
-    // From here on the server's own answers to probes keep it on standby, so its sessions need no longer be refused.
-    server?.reinstate();
-  }
-
-  /** Sends calls that wait for a session of a server, which must get no more of them, to other servers. */
-  handBack({ key }: Endpoint): void {
-    this.#byKey.get(key)?.handBack();
-  }
-
-  /**
-   * Runs a query of evenkeel's own on a server, in addition to the calls.
-   * @param mayWait Whether the query opens no session beyond the limit, but waits until one is given back.
-   */
-  async query(
-    endpoint: Endpoint,
-    sql: string,
-    signal: AbortSignal,
-    mayWait = false,
-  ): Promise<readonly Record<string, unknown>[]> {
-    const server = this.#byKey.get(endpoint.key);
-    if (server === undefined) throw new EvenkeelError('EVENKEEL_CONNECT', `${endpoint.key} is not connected to`);
-    return (await server.runOwn(sql, signal, mayWait)) as readonly Record<string, unknown>[];
   }
 }
 

@@ -87,7 +87,6 @@ class Fixture {
     this.roles = new ServerRoles({
       settings,
       clock,
-      rng,
       warned: (message, error) => this.warnings.push(`${message}: ${error.message}`),
     });
     const observer: Observer = {

@@ -1,7 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { ServerProbe } from '../../../../src/adapter/mysql2/checks/server-probe.js';
-import { type ProbedService, replicaLag, writable } from '../../../../src/adapter/mysql2/checks/standby.js';
 import { readOnlyOutcome } from '../../../../src/adapter/mysql2/outcome.js';
+import { replicaLag, type ServerCheck, WritableServers } from '../../../../src/adapter/mysql2/roles.js';
 import {
   createEndpoint,
   type Endpoint,
@@ -26,26 +25,20 @@ class Fixture {
   /** Servers whose waiting calls were sent elsewhere. */
   readonly handedBack: string[] = [];
   invalidations = 0;
-  readonly probe: ServerProbe;
+  readonly check: ServerCheck;
   readonly stage: Stage;
   readonly trackers;
+  /** Functions that close the connections of each server. */
+  readonly #close: (() => void)[] = [];
 
-  constructor(make: (service: ProbedService) => ServerProbe) {
-    const service: ProbedService = {
-      query: (endpoint, sql) => {
-        this.questions.push(`${endpoint.address} ${sql}`);
-        return this.answers[endpoint.address]?.(sql) ?? Promise.resolve([]);
-      },
-      handBack: ({ address }) => void this.handedBack.push(address),
-      supersede: (endpoint, by) => void this.cut.push(`${endpoint.address} for ${by.address}`),
-    };
+  constructor(check: ServerCheck) {
     const observer: Observer = {
       ejected: ({ endpoint, reason }) => this.told.push(`${endpoint.address} ${reason}`),
       restored: ({ endpoint }) => this.told.push(`${endpoint.address} is back`),
       warned: ({ message }) => this.told.push(message),
     };
-    this.probe = make(service);
-    this.stage = this.probe.stage({
+    this.check = check;
+    this.stage = check.stage({
       clock: this.clock,
       rng: { next: () => 0.5 },
       observer,
@@ -61,10 +54,37 @@ class Fixture {
     return this.stage.apply(EndpointSet.of(1, endpoints)).entries.map(({ weight }) => weight);
   }
 
-  /** Opens a connection to a server, as the transport and the balancer do it. Rejects if the server does not become ready. */
+  /** Opens a connection to a server, as the transport does it. Rejects if the server does not become ready. */
   async open(index: number, signal: AbortSignal = new AbortController().signal): Promise<void> {
-    await this.probe.connected(endpoints[index] as Endpoint, signal);
-    this.trackers[index]?.connected?.();
+    const endpoint = endpoints[index] as Endpoint;
+    const { address } = endpoint;
+    const closed = new Promise<undefined>((resolve) => {
+      this.#close[index] = () => resolve(undefined);
+    });
+    const runOwn = (sql: unknown) => {
+      this.questions.push(`${address} ${sql}`);
+      return this.answers[address]?.(String(sql)) ?? Promise.resolve([]);
+    };
+    const handBack = () => void this.handedBack.push(address);
+    const supersede = (why?: string) => void this.cut.push(`${address} for ${/by (.*):/.exec(String(why))?.[1]}`);
+    await this.check.connected({ endpoint, closed, runOwn, handBack, supersede, reinstate: () => {} }, signal);
+  }
+
+  /** The connection to a server is lost. */
+  async lose(index: number): Promise<void> {
+    this.#close[index]?.();
+    await this.clock.advanceAsync(0);
+  }
+
+  /** A server leaves the set, and its connection ends. */
+  async remove(index: number): Promise<void> {
+    this.stage.apply(
+      EndpointSet.of(
+        2,
+        endpoints.filter((_, other) => other !== index),
+      ),
+    );
+    await this.lose(index);
   }
 
   async connect(): Promise<void> {
@@ -77,7 +97,7 @@ const says = (readOnly: unknown) => () => Promise.resolve([{ read_only: readOnly
 describe('servers that have to take writes', () => {
   let fixture: Fixture;
   beforeEach(() => {
-    fixture = new Fixture(writable);
+    fixture = new Fixture(new WritableServers());
   });
 
   it.each([
@@ -239,7 +259,7 @@ describe('servers that have to take writes', () => {
     await fixture.clock.advanceAsync(2_000);
     expect(fixture.told).toEqual(['a server was not asked: no answer within 1000 ms']);
     await fixture.clock.advanceAsync(1_000);
-    fixture.trackers[0]?.disconnected?.(undefined);
+    await fixture.lose(0);
     answer([{ read_only: 1 }]);
     await fixture.clock.advanceAsync(0);
     expect(fixture.weights).toEqual([1, 1]);
@@ -253,7 +273,7 @@ describe('servers that have to take writes', () => {
     await fixture.connect();
     expect(fixture.weights).toEqual([0, 1]);
     expect(fixture.clock.timers).toBe(2);
-    fixture.trackers[0]?.closed?.();
+    await fixture.remove(0);
     expect(fixture.weights).toEqual([1, 1]);
     expect(fixture.clock.timers).toBe(1);
   });
@@ -271,7 +291,7 @@ describe('a primary whose replica takes over', () => {
   };
   const silent = () => new Promise<never>(() => {});
   beforeEach(async () => {
-    fixture = new Fixture(writable);
+    fixture = new Fixture(new WritableServers());
     fixture.answers = { '10.0.0.1': is('a', 'OFF'), '10.0.0.2': is('b', 'ON') };
     await fixture.connect();
     expect(fixture.weights).toEqual([1, 0]);
@@ -297,7 +317,7 @@ describe('a primary whose replica takes over', () => {
     expect(fixture.weights).toEqual([0, 1]);
     expect(fixture.cut).toEqual(['10.0.0.1 for 10.0.0.2']);
     await fixture.clock.advanceAsync(60_000);
-    fixture.trackers[0]?.disconnected?.(undefined);
+    await fixture.lose(0);
     await fixture.open(0);
     await fixture.clock.advanceAsync(60_000);
     expect(fixture.weights).toEqual([0, 1]);
@@ -321,9 +341,22 @@ describe('a primary whose replica takes over', () => {
 
   it('may be used again when the other one is gone', async () => {
     await promote();
-    fixture.trackers[1]?.closed?.();
+    await fixture.remove(1);
     await fixture.clock.advanceAsync(1_000);
     expect(fixture.weights[0]).toBe(1);
+  });
+
+  it('is superseded even if it was never reached before', async () => {
+    const late = new Fixture(new WritableServers());
+    late.answers = { '10.0.0.2': is('b', 'ON') };
+    late.weights;
+    await late.open(1);
+    late.answers['10.0.0.2'] = is('b', 'OFF');
+    await late.clock.advanceAsync(1_000);
+    late.answers['10.0.0.1'] = is('a', 'OFF');
+    await late.open(0);
+    expect(late.weights).toEqual([0, 1]);
+    expect(late.told.at(-1)).toBe('10.0.0.1 superseded by 10.0.0.2:3306');
   });
 
   it('keeps its sessions if it is already read-only', async () => {
@@ -360,7 +393,7 @@ describe('a primary whose replica takes over', () => {
   });
 
   it('that is just being connected to is not used before it has answered', async () => {
-    fixture.trackers[0]?.disconnected?.(undefined);
+    await fixture.lose(0);
     let answer: () => void = () => {};
     fixture.answers['10.0.0.1'] = (sql) =>
       sql.startsWith('SELECT')
@@ -388,8 +421,7 @@ describe('a primary whose replica takes over', () => {
 });
 
 describe('replicas with a maximum lag', () => {
-  const fixture = (options: object): Fixture =>
-    new Fixture((service) => replicaLag({ maxLagMs: 5_000, ...options }, service) as ServerProbe);
+  const fixture = (options: object): Fixture => new Fixture(replicaLag({ maxLagMs: 5_000, ...options }) as ServerCheck);
 
   it.each([
     ['MySQL', { Seconds_Behind_Source: 6 }, 0],
@@ -428,7 +460,7 @@ describe('replicas with a maximum lag', () => {
     });
     await one.connect();
     expect(one.weights).toEqual([0, 1]);
-    one.trackers[1]?.disconnected?.(undefined);
+    await one.lose(1);
     expect(one.weights).toEqual([1, 1]);
     await one.open(1);
     lagMs = undefined;
