@@ -1,7 +1,8 @@
 /**
  * Runs the project's checks one after the other and sums them up.
  *
- *   node scripts/check.mjs              all of them (npm test)
+ *   node scripts/check.mjs              those that need no server and no program outside npm (npm test)
+ *   node scripts/check.mjs --all        all of them (npm test -- --all, and the CI)
  *   node scripts/check.mjs lint unit    those named, with their output
  *
  * The last line is `N passed, N failed`: test cases where a check counts them, one for each check that does not.
@@ -22,14 +23,6 @@ const biome = (...args) => [bin('@biomejs/biome/bin/biome'), ...args];
 const tsc = (project) => [bin('typescript/bin/tsc'), '-p', project];
 const script = (name) => [join(root, 'scripts', name)];
 
-/** Rules about imports, as a check of their own so that its name says what is wrong. */
-const importRules = [
-  'suspicious/noImportCycles',
-  'style/noRestrictedImports',
-  'correctness/noUndeclaredDependencies',
-  'style/noRestrictedGlobals',
-];
-
 /** A vitest project; its totals come from what `check-reporter.mjs` writes. */
 const suite = (project, more = {}) => ({ name: project, project, ...more });
 
@@ -39,21 +32,23 @@ const suite = (project, more = {}) => ({ name: project, project, ...more });
  */
 const SECOND_LOOK_FILES = 3;
 
+const ALL = '--all';
+
 /** A check that reports nothing for so long hangs: more than the longest timeout of a test, which is four minutes. */
 const SILENCE_MS = 6 * 60_000;
 
 const checks = [
   { name: 'format', args: biome('format', '.') },
-  { name: 'lint', args: biome('lint', '.', '--error-on-warnings', ...importRules.map((rule) => `--skip=${rule}`)) },
-  { name: 'imports', args: biome('lint', 'src', ...importRules.map((rule) => `--only=${rule}`)) },
+  { name: 'lint', args: biome('lint', '.', '--error-on-warnings') },
+  { name: 'imports', args: script('imports.mjs') },
   { name: 'types', args: tsc('tsconfig.json') },
   suite('unit'),
   suite('contract'),
   suite('simulation'),
   // Their programs import the package by its name, hence from dist.
-  suite('integration', { built: true, realServers: true }),
-  suite('playground', { built: true, realServers: true }),
-  suite('package', { realServers: true }),
+  suite('integration', { built: true, realServers: true, slow: true }),
+  suite('playground', { built: true, realServers: true, slow: true }),
+  suite('package', { realServers: true, slow: true }),
   { name: 'examples', args: tsc('tsconfig.javascript.json'), built: true },
   { name: 'pages', args: tsc('tsconfig.page.json') },
   { name: 'docs-links', args: script('docs-links.mjs') },
@@ -184,18 +179,21 @@ function printResult(result, quiet) {
   if (!ok && quiet) console.log(`${output.trimEnd()}\n`);
 }
 
-const wanted = process.argv.slice(2);
+const given = process.argv.slice(2);
+const isAll = given.includes(ALL);
+const wanted = given.filter((name) => name !== ALL);
 const unknown = wanted.filter((name) => !checks.some((check) => check.name === name));
 if (unknown.length > 0) {
   console.error(`No check is called ${unknown.join(', ')}. There are: ${checks.map(({ name }) => name).join(', ')}`);
   process.exit(2);
 }
 const quiet = wanted.length === 0;
+const isMeant = (check) => (quiet ? isAll || !check.slow : wanted.includes(check.name));
 let passed = 0;
 let failed = 0;
 try {
   for (const check of checks) {
-    if (!quiet && !wanted.includes(check.name)) continue;
+    if (!isMeant(check)) continue;
     const result = await run(check, quiet);
     printResult(result, quiet);
     passed += result.passed;
@@ -204,5 +202,7 @@ try {
 } finally {
   rmSync(scratch, { recursive: true, force: true });
 }
+const left = quiet ? checks.filter((check) => !isMeant(check)).map(({ name }) => name) : [];
+if (left.length > 0) console.log(`not run: ${left.join(', ')}, with real servers; npm test -- --all runs them too`);
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = failed === 0 ? 0 : 1;

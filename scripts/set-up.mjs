@@ -100,7 +100,7 @@ function installSystemPackages(purpose) {
   const allowed =
     mayInstall && process.platform === 'linux' && process.getuid?.() === 0 && findCommand(['apt-get']) !== undefined;
   if (allowed) {
-    const without = purpose === 'tests' ? 'npm test -- --no-install' : 'node test/bench/run.mjs';
+    const without = purpose === 'tests' ? 'npm test -- --all --no-install' : 'node test/bench/run.mjs';
     say(`installing ${missing.map(({ name }) => name).join(', ')} (apt-get; ${without} leaves them out) …`);
     const started = performance.now();
     aptGet(['update', '-qq'], 120_000);

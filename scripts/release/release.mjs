@@ -74,8 +74,10 @@ if (against.length > 0 && !isDryRun) process.exit(1);
 
 if (values['skip-tests']) say('tests were skipped');
 else if (
-  spawnSync(process.execPath, [join(root, 'scripts/test.mjs'), '--no-install'], { cwd: root, stdio: 'inherit' })
-    .status !== 0
+  spawnSync(process.execPath, [join(root, 'scripts/test.mjs'), '--all', '--no-install'], {
+    cwd: root,
+    stdio: 'inherit',
+  }).status !== 0
 ) {
   say('refused: npm test failed');
   process.exit(1);

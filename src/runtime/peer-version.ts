@@ -17,7 +17,7 @@ interface Manifest {
  */
 export function checkPeer(peer: string, importer: string, checkedBy: string): void {
   if (!/\/check-version(-[a-z0-9-]+)?\.[jt]s$/.test(checkedBy)) return;
-  // biome-ignore lint/plugin: An import would throw if the package is missing, and would not tell the version.
+  // An import would throw if the package is missing, and would not tell the version.
   const load = createRequire(import.meta.url);
   const manifestOf = (name: string): Manifest | undefined => {
     try {

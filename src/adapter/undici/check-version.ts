@@ -9,7 +9,7 @@ import { checkPeer } from '../kit/index.js';
  */
 function checkVersion(): void {
   if (!/\/check-version(-[a-z0-9-]+)?\.[jt]s$/.test(import.meta.url)) return;
-  // biome-ignore lint/plugin: loading undici must not throw here, and its version must be read.
+  // Not an import: loading undici must not throw here, and its version must be read.
   const load = createRequire(import.meta.url);
   const manifest = attempt(() => load('undici/package.json') as Manifest);
   const needed = /^>=(\d+)\.[\d.]+$/.exec(manifest?.engines?.node ?? '');

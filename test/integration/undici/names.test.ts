@@ -1,7 +1,7 @@
 import { staticEndpoints } from 'evenkeel';
 import { createDispatcher, createFetch, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import * as undici from 'undici';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { connected } from '../../support/fixtures/connected.js';
 import { Pod, Pods } from '../../support/pods/pods.js';
 import { until } from '../../support/until.js';
@@ -20,13 +20,16 @@ const open = (options: DispatcherOptions = {}): ServiceDispatcher => {
   return dispatcher;
 };
 
-beforeEach(async () => {
+beforeAll(async () => {
   pods = await Pods.start(2);
   otherPod = await Pod.start({ name: 'other' });
   otherOrigin = `http://127.0.0.1:${otherPod.port}`;
 });
 afterEach(async () => {
   await dispatcher.destroy();
+  await Promise.all([pods.renew(), otherPod.forget()]);
+});
+afterAll(async () => {
   await pods[Symbol.asyncDispose]();
   await otherPod.kill();
 });

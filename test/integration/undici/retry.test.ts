@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { staticEndpoints } from 'evenkeel';
 import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { attemptText } from '../../support/fixtures/attempt-text.js';
 import { connected } from '../../support/fixtures/connected.js';
 import { heard } from '../../support/fixtures/heard.js';
@@ -13,16 +13,17 @@ const origin = 'http://orders.shop:8080';
 
 let pods: Pods;
 let dispatcher: ServiceDispatcher;
-let attempts: Attempt[];
+let attempts: Attempt[] = [];
 
-beforeEach(async () => {
+beforeAll(async () => {
   pods = await Pods.start(3);
-  attempts = [];
 });
 afterEach(async () => {
   await dispatcher.destroy();
-  await pods[Symbol.asyncDispose]();
+  await pods.renew();
+  attempts = [];
 });
+afterAll(() => pods[Symbol.asyncDispose]());
 
 const open = async (options: DispatcherOptions = {}, count = 3): Promise<void> => {
   dispatcher = createDispatcher(

@@ -50,7 +50,7 @@ const bodyless = new Set([
   'status',
 ]);
 
-let behaviour = {
+const usual = {
   delayMs: 0,
   status: 200,
   headers: {},
@@ -61,7 +61,18 @@ let behaviour = {
   resetReused: false,
   idleMs: 0,
 };
-const stats = { requests: 0, connections: 0, held: 0, authorized: 0, aborted: 0, ids: {}, hosts: {}, servernames: {} };
+let behaviour = { ...usual };
+const none = () => ({
+  requests: 0,
+  connections: 0,
+  held: 0,
+  authorized: 0,
+  aborted: 0,
+  ids: {},
+  hosts: {},
+  servernames: {},
+});
+let stats = none();
 const sockets = new Set();
 /** Timers of idle connections. */
 const idle = new WeakMap();
@@ -249,6 +260,12 @@ server.on('connect', (_request, socket) => {
 const commands = {
   // A late reset can destroy a socket without a 'close' event.
   stats: () => ({ ...stats, open: [...sockets].filter(({ destroyed }) => !destroyed).length }),
+  /** As if it had just started, for the next test of a file: no connection, no count, no special behavior. */
+  forget() {
+    for (const socket of sockets) socket.resetAndDestroy();
+    behaviour = { ...usual };
+    stats = none();
+  },
   behave(change) {
     behaviour = { ...behaviour, ...change };
   },

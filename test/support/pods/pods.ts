@@ -111,12 +111,21 @@ export class Pod {
     return { address: this.host, port: this.port };
   }
 
+  get isRunning(): boolean {
+    return this.#child.exitCode === null && this.#child.signalCode === null;
+  }
+
   stats(): Promise<PodStats> {
     return this.#command('stats') as Promise<PodStats>;
   }
 
   async behave(behaviour: PodBehaviour): Promise<void> {
     await this.#command('behave', behaviour);
+  }
+
+  /** For the next test of a file: no connection, no count, no special behavior, as if it had just started. */
+  async forget(): Promise<void> {
+    await this.#command('forget');
   }
 
   /** Resets every connection (RST). */
@@ -165,8 +174,7 @@ export class Pod {
 
   /** SIGKILL. Resolves when the process is gone. */
   async kill(): Promise<void> {
-    const { exitCode, signalCode } = this.#child;
-    if (exitCode !== null || signalCode !== null) return;
+    if (!this.isRunning) return;
     this.#child.kill('SIGKILL');
     await this.exited;
   }
@@ -185,14 +193,19 @@ export class Pod {
 /** The pods of a Service, named pod-0, pod-1 … */
 export class Pods implements AsyncDisposable {
   readonly all: Pod[];
+  /** As `all`, from which a test may take some out. */
+  #started: readonly Pod[];
+  readonly #options: Omit<PodOptions, 'name' | 'port'>;
 
-  private constructor(all: Pod[]) {
+  private constructor(all: Pod[], options: Omit<PodOptions, 'name' | 'port'>) {
     this.all = all;
+    this.#started = [...all];
+    this.#options = options;
   }
 
   static async start(count: number, options: Omit<PodOptions, 'name' | 'port'> = {}): Promise<Pods> {
     const names = Array.from({ length: count }, (_, index) => `pod-${index}`);
-    return new Pods(await Promise.all(names.map((name) => Pod.start({ ...options, name }))));
+    return new Pods(await Promise.all(names.map((name) => Pod.start({ ...options, name }))), options);
   }
 
   get endpoints(): { readonly address: string; readonly port: number }[] {
@@ -203,6 +216,23 @@ export class Pods implements AsyncDisposable {
     const pod = this.all[index];
     if (pod === undefined) throw new Error(`there is no pod ${index}`);
     return pod;
+  }
+
+  /**
+   * For the next test of a file: all of them as they were at the start, those that ended started again. Much cheaper than to start others.
+   * Not for pods that stopped listening or hold handshakes.
+   */
+  async renew(): Promise<void> {
+    const running = new Map(this.#started.filter(({ isRunning }) => isRunning).map((pod) => [pod.name, pod]));
+    const fresh = await Promise.all(
+      this.#started.map(async ({ name }) => {
+        const pod = running.get(name);
+        await pod?.forget();
+        return pod ?? Pod.start({ ...this.#options, name });
+      }),
+    );
+    this.#started = fresh;
+    this.all.splice(0, this.all.length, ...fresh);
   }
 
   stats(): Promise<PodStats[]> {
@@ -224,6 +254,6 @@ export class Pods implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all(this.all.map((pod) => pod.kill()));
+    await Promise.all(this.#started.map((pod) => pod.kill()));
   }
 }

@@ -40,16 +40,21 @@ function npmTest(/** @type {string[]} */ ...args) {
 // Elsewhere nothing is ever installed.
 const isRoot = process.platform === 'linux' && process.getuid?.() === 0;
 describe.runIf(isRoot)(isRoot ? 'npm test as root' : 'npm test as root (skipped: this is not root on Linux)', () => {
-  it('installs no system package with --no-install, and says what will not run', () => {
-    const { output, last, status, asked } = npmTest('--no-install', 'docs-links');
+  it('installs no system package unless all checks are wanted', () => {
+    const { last, status, asked } = npmTest('docs-links');
+    expect([asked, status, last]).toEqual(['', 0, '1 passed, 0 failed']);
+  });
+
+  it('installs none with --no-install, and says what will not run', () => {
+    const { output, last, status, asked } = npmTest('--all', '--no-install', 'docs-links');
     expect(asked).toBe('');
     expect(output).toMatch(/Chromium is not installed: the tests of the playground's page will not run/);
     expect([status, last]).toEqual([0, '1 passed, 0 failed']);
   });
 
   it('installs them without it, and says so', () => {
-    const { output, asked } = npmTest('docs-links');
+    const { output, asked } = npmTest('--all', 'docs-links');
     expect(asked).toContain('install -qq -y --no-install-recommends chromium');
-    expect(output).toMatch(/installing .*Chromium.*apt-get; npm test -- --no-install leaves them out/);
+    expect(output).toMatch(/installing .*Chromium.*apt-get; npm test -- --all --no-install leaves them out/);
   });
 });
