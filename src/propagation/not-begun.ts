@@ -23,9 +23,3 @@ export function addressMark(address: string, port: number): string {
   }
   return mark;
 }
-
-/** The value of `notBegunHeader` from a server that did not begin a request because other pods have less to do. */
-export const busyMark = (mark: string): string => `${mark}; busy`;
-
-/** The value with which a server announces that it may refuse requests because other pods have less to do. */
-export const refusingMark = (mark: string): string => `${mark}; may-refuse`;

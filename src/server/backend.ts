@@ -12,7 +12,6 @@ import { HttpAdmission } from './http-admission.js';
 import { type HttpRequest, HttpRequests, type HttpResponse } from './http-requests.js';
 import { type InFlightSource, LoadReporter } from './load-reporter.js';
 import { type BackendOptions, resolveBackendOptions } from './options.js';
-import { Queueing } from './queueing.js';
 import type { ReportedLoad } from './reported-load.js';
 import { RequestCount } from './request-count.js';
 import { RequestHeaders } from './request-headers.js';
@@ -71,8 +70,6 @@ export interface Backend extends AsyncDisposable {
   readonly limit:
     | { readonly max: number; readonly running: number; readonly waiting: number; readonly shed: number }
     | undefined;
-  /** How many requests were refused because of `refuseWhileBusy`. Their callers have sent them to other pods. */
-  readonly sentElsewhere: number;
   /** Stops sampling the load; requests are still counted. */
   close(): Promise<void>;
 }
@@ -101,7 +98,6 @@ class ServingBackend implements Backend {
   readonly #timers: SharedTimers;
   readonly #reporter: LoadReporter | undefined;
   readonly #samples: Samples | undefined;
-  readonly #queueing: Queueing | undefined;
   /** In a cluster, adds up the request counts of the workers; undefined without reports. */
   readonly #workers: { close(): void } | undefined;
 
@@ -117,7 +113,6 @@ class ServingBackend implements Backend {
       } else this.#workers = new PrimaryCounts(cluster, clock);
       this.#samples = new Samples({ ...reports, clock, count: this.#count, read: readText });
       this.#reporter = new LoadReporter(source, this.#samples);
-      if (resolved.refuseWhileBusy) this.#queueing = new Queueing(source, clock);
     }
     const context = resolved.context ? new ServedContext() : undefined;
     this.context = context ?? noContext;
@@ -133,7 +128,6 @@ class ServingBackend implements Backend {
     };
     const http = new HttpAdmission({
       ...parts,
-      queueing: this.#queueing,
       requests: new HttpRequests(this.#count),
       headers: new RequestHeaders({ deadline: resolved.deadlineHeader, priority: resolved.priorityHeader }),
     });
@@ -187,13 +181,8 @@ class ServingBackend implements Backend {
     return { max, running, waiting, shed };
   }
 
-  get sentElsewhere(): number {
-    return this.#queueing?.refused ?? 0;
-  }
-
   async close(): Promise<void> {
     this.#samples?.close();
-    this.#queueing?.close();
     this.#workers?.close();
   }
 

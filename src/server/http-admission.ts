@@ -1,14 +1,12 @@
 import { constants } from 'node:http2';
-import { refusingMark } from '../propagation/not-begun.js';
 import { optionError } from '../runtime/check.js';
 import { markOf } from './address.js';
 import type { Admission } from './admission.js';
 import { AwaitedBody } from './awaited-body.js';
-import { answerBusy, answerNotBegun } from './http-refusal.js';
-import { announceOn, nameOf, reportOn } from './http-report.js';
+import { answerNotBegun } from './http-refusal.js';
+import { announceOn, reportOn } from './http-report.js';
 import type { HttpRequest, HttpRequests, HttpResponse } from './http-requests.js';
 import type { LoadReporter, ReportFormat } from './load-reporter.js';
-import type { Queueing } from './queueing.js';
 import type { RequestHeaders } from './request-headers.js';
 import type { RequestRules } from './request-rules.js';
 import { ServedCall, type ServedCallOwner } from './served-call.js';
@@ -38,8 +36,6 @@ export interface HttpAdmissionParts extends ServedCallOwner {
   readonly headers: RequestHeaders;
   readonly rules: RequestRules;
   readonly reporter: LoadReporter | undefined;
-  /** Decides whether this pod is busier than others; undefined = requests are not refused for that reason. */
-  readonly queueing: Queueing | undefined;
   readonly admission: Admission | undefined;
   readonly context: ServedContext | undefined;
 }
@@ -76,10 +72,6 @@ export class HttpAdmission {
     (request as Marked)[answeredBy] = response;
     headers.read(request.rawHeaders);
     const { format } = headers;
-    if (this.#refusesBusy(request, response)) {
-      leave?.();
-      return undefined;
-    }
     const deadlineMs = rules.deadlineMs(headers.deadlineMs);
     const call =
       this.#followsAll || deadlineMs !== undefined
@@ -116,20 +108,6 @@ export class HttpAdmission {
     return call;
   }
 
-  /**
-   * Refuses a request whose caller said that it has other pods, if requests queue on this pod and not on those. Returns whether it refused
-   * the request.
-   */
-  #refusesBusy(request: HttpRequest, response: HttpResponse): boolean {
-    const { queueing, reporter, headers } = this.#parts;
-    const { offer, format } = headers;
-    if (queueing === undefined || offer === undefined || format === undefined || reporter === undefined) return false;
-    const mark = markOf(request);
-    if (mark === undefined || response.headersSent || !queueing.refuses(offer)) return false;
-    answerBusy(response, mark, [nameOf(format), reporter.header(format)]);
-    return true;
-  }
-
   #report(
     request: HttpRequest,
     response: HttpResponse,
@@ -139,7 +117,7 @@ export class HttpAdmission {
     if (format !== undefined) reportOn(response, format, reporter);
     else if (isDueForOffer(request)) {
       const mark = markOf(request);
-      if (mark !== undefined) announceOn(response, this.#parts.queueing === undefined ? mark : refusingMark(mark));
+      if (mark !== undefined) announceOn(response, mark);
     }
   }
 

@@ -1,4 +1,4 @@
-import { busyMark, notBegunHeader } from '../propagation/not-begun.js';
+import { notBegunHeader } from '../propagation/not-begun.js';
 import { markOf } from './address.js';
 import type { HttpRequest, HttpResponse } from './http-requests.js';
 
@@ -8,14 +8,6 @@ export interface HttpRefusal {
   readonly text: string;
   /** When the caller may try again, in ms; undefined = not at all, because its deadline has passed. */
   readonly retryAfterMs: number | undefined;
-}
-
-/** Responds 503 and says that the request was not begun, to a caller that said it could use another pod. */
-export function answerBusy(response: HttpResponse, mark: string, report: readonly [name: string, value: string]): void {
-  const headers = { 'content-length': '0', [notBegunHeader]: busyMark(mark), [report[0]]: report[1] };
-  // The types of both HTTP versions' responses differ, but both accept these arguments.
-  (response as { writeHead(status: number, headers: object): unknown }).writeHead(503, headers);
-  response.end();
 }
 
 /** Responds 503 and says that the request was not begun. */

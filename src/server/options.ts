@@ -34,12 +34,6 @@ export interface BackendOptions {
   /** What load reports contain for callers that ask for them; false = there are no reports. @defaultValue {}, see `ReportOptions` */
   readonly reports?: ReportOptions | false | undefined;
   /**
-   * Whether an HTTP request is refused while it would queue on this pod and its caller has another pod where it would not. The caller, a
-   * client of evenkeel that said so, then sends it to another pod; that happens to one request at most twice. Needs `reports`.
-   * @defaultValue false @see docs/guide/server.md#sending-requests-elsewhere-while-busy
-   */
-  readonly refuseWhileBusy?: boolean | undefined;
-  /**
    * How many requests are served at once: `fixed(n)` or `adaptive()`. Further requests wait before they begin, and get 503
    * (RESOURCE_EXHAUSTED) if they wait too long. A request counts until its response is complete. @defaultValue none: all are served at once
    */
@@ -126,7 +120,6 @@ export const backendTable: OptionTable<ResolvedBackendOptions> = optionTable('op
     if (typeof reports !== 'object' || reports === null) throw optionError(name, 'an object, or false', reports);
     return reportTable.resolve(reports);
   }),
-  refuseWhileBusy: booleanOption(false),
   limit: functionOption<LimitFactory>(),
   maxWaiting: numberOption(1_000, { min: 0, max: 1_000_000, integer: true }),
   waitTimeoutMs: numberOption(10_000, durations),
@@ -143,9 +136,5 @@ export const backendTable: OptionTable<ResolvedBackendOptions> = optionTable('op
 
 /** Fills in the defaults of a backend's options and checks them. Throws EVENKEEL_OPTION. */
 export function resolveBackendOptions(options: BackendOptions): ResolvedBackendOptions {
-  const resolved = backendTable.resolve(options);
-  if (resolved.refuseWhileBusy && resolved.reports === undefined) {
-    throw optionError('refuseWhileBusy', 'false without reports', true);
-  }
-  return resolved;
+  return backendTable.resolve(options);
 }

@@ -1,5 +1,4 @@
 import { loadReportFormatHeader } from '../load/orca.js';
-import { mayRefuseHeader, type Offer, parseOffer } from '../propagation/may-refuse.js';
 import { parseDeadline } from '../propagation/propagated.js';
 import type { ReportFormat } from './load-reporter.js';
 
@@ -20,8 +19,6 @@ export class RequestHeaders {
   format: ReportFormat | undefined;
   deadlineMs: number | undefined;
   priority: string | undefined;
-  /** The caller's offer that its request may be refused; undefined if the request must be served here. */
-  offer: Offer | undefined;
   readonly #deadline: string;
   readonly #priority: string;
 
@@ -34,7 +31,6 @@ export class RequestHeaders {
     this.format = undefined;
     this.deadlineMs = undefined;
     this.priority = undefined;
-    this.offer = undefined;
     const deadline = this.#deadline;
     const priority = this.#priority;
     for (let index = 0; index < rawHeaders.length; index += 2) {
@@ -48,8 +44,6 @@ export class RequestHeaders {
         if (deadlineMs !== undefined) this.deadlineMs = Math.min(deadlineMs, this.deadlineMs ?? deadlineMs);
       } else if (length === priority.length && isName(name, priority)) {
         this.priority ??= rawHeaders[index + 1] as string;
-      } else if (length === mayRefuseHeader.length && isName(name, mayRefuseHeader)) {
-        this.offer = parseOffer(rawHeaders[index + 1]);
       }
     }
   }

@@ -1,12 +1,10 @@
 import { type Endpoint, endpointAddress, type LoadReport, type Outcome, outcomes } from '../../index.js';
 import {
   addressMark,
-  busyMark,
   type FailedAttempt,
   notBegunHeader,
   parseLoadReport,
   type RetryPolicy,
-  refusingMark,
   reportsHeader,
 } from '../kit/index.js';
 
@@ -34,11 +32,7 @@ export function outcomeOfAnswer(
 ): Outcome {
   const outcome = outcomeOfStatus(status, header);
   if (status === 503 && endpoint !== undefined) {
-    const mark503 = header(notBegunHeader);
-    const mark = markOf(endpoint);
-    if (mark503 === mark) return { ...outcome, kind: 'not-started', cause: 'overload' };
-    // A pod that is merely busy has not failed: other pods have less to do.
-    if (mark503 === busyMark(mark)) return report === undefined ? outcomes.notStarted : { kind: 'not-started', report };
+    if (header(notBegunHeader) === markOf(endpoint)) return { ...outcome, kind: 'not-started', cause: 'overload' };
   }
   return report === undefined ? outcome : { ...outcome, report };
 }
@@ -60,24 +54,17 @@ interface AnsweredRequest {
 export function failedBy(answered: AnsweredRequest, retries: RetryPolicy): FailedAttempt | undefined {
   const { verdict, status, header, method, idempotent } = answered;
   if (verdict.kind === 'not-started') {
-    const why = verdict.cause === undefined ? 'others have less to do' : 'it has too much to do';
-    const error = new Error(`the pod did not begin the request: ${why}`);
+    const error = new Error('the pod did not begin the request: it has too much to do');
     return { outcome: verdict, error, idempotent: true, answered: false, method };
   }
   if (status < 400 || !idempotent || !retries.looksAtAnswers) return undefined;
   return { outcome: verdict, error: undefined, idempotent, answered: false, method, status, header };
 }
 
-/**
- * Whether a response says that its pod reports its load, or that its pod may refuse requests. Undefined if it says neither, or if it came
- * from a server behind the pod.
- */
-export function announcementOf(header: HeaderOf, endpoint: Endpoint): 'reports' | 'may-refuse' | undefined {
+/** Whether a response says that its pod reports its load. What a server behind the pod says does not count. */
+export function announcesReports(header: HeaderOf, endpoint: Endpoint): boolean {
   const announced = header(reportsHeader);
-  if (announced === undefined) return undefined;
-  const mark = markOf(endpoint);
-  if (announced === mark) return 'reports';
-  return announced === refusingMark(mark) ? 'may-refuse' : undefined;
+  return announced !== undefined && announced === markOf(endpoint);
 }
 
 const markOf = ({ address, port }: Endpoint): string => addressMark(address, port);

@@ -7,7 +7,7 @@ import {
   type OutgoingHttpHeaders,
 } from 'node:http2';
 import { type Balancer, type Clock, type Outcome, outcomes, type Priority } from '../../index.js';
-import { announcementOf, failedBy, reportOf } from '../http/answer.js';
+import { announcesReports, failedBy, reportOf } from '../http/answer.js';
 import {
   type AskForReports,
   type AttemptedCall,
@@ -234,7 +234,7 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
 
   /** Passes on what the response headers say about the pod: its load report, or that the pod can send reports. */
   #hear(lease: CallLease<PodSessions>, headers: IncomingHttpHeaders, { report }: Outcome): void {
-    if (announcementOf((name) => headers[name], lease.endpoint) !== undefined) lease.handle.reportAsking.announced();
+    if (announcesReports((name) => headers[name], lease.endpoint)) lease.handle.reportAsking.announced();
     if (report === undefined) return;
     lease.handle.reportAsking.reported();
     lease.reported(report);

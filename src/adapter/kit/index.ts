@@ -40,7 +40,6 @@ export {
   loadReportHeader,
   parseLoadReport,
   reportsHeader,
-  requestsInFlight,
 } from '../../load/orca.js';
 export type { CallNote } from '../../observe/live-balancers.js';
 export { isTraced, notify } from '../../observe/observer.js';
@@ -58,8 +57,7 @@ export {
 export { markLasting } from '../../pool/lasting-error.js';
 export { poolDefaults, poolTable } from '../../pool/pool-options.js';
 export type { Subchannel } from '../../pool/subchannel.js';
-export { formatOffer, mayRefuseHeader } from '../../propagation/may-refuse.js';
-export { addressMark, busyMark, notBegunHeader, refusingMark } from '../../propagation/not-begun.js';
+export { addressMark, notBegunHeader } from '../../propagation/not-begun.js';
 export { checkPriority, isPriority } from '../../propagation/priority.js';
 export { formatDeadline, parseDeadline, shorter } from '../../propagation/propagated.js';
 export { readClusterNames } from '../../resolver/cluster-domain.js';

@@ -18,8 +18,6 @@ const ASKING = 64;
 /** Decides whether a request asks its pod for a load report. There is one such object per pod and balancer. */
 export class ReportAsking {
   #left = 0;
-  /** Whether the pod also announced that it may refuse requests which other pods could take. */
-  mayRefuse = false;
 
   /** Decides whether the next request to the pod asks for a load report, and counts that request. */
   next(rule: AskForReports): boolean {
@@ -30,9 +28,8 @@ export class ReportAsking {
   }
 
   /** The pod announced that it reports its load to requests that ask for it. */
-  announced(mayRefuse = false): void {
+  announced(): void {
     this.#left = ASKING;
-    this.mayRefuse = mayRefuse;
   }
 
   /** The pod sent a load report. If no request had asked for it, the pod sends reports to everybody, and is not asked. */
@@ -43,6 +40,5 @@ export class ReportAsking {
   /** No connection to the pod is open any longer. Another pod may take over this address, so what the pod announced is forgotten. */
   forget(): void {
     this.#left = 0;
-    this.mayRefuse = false;
   }
 }

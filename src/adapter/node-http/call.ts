@@ -11,7 +11,7 @@ import {
   outcomes,
   type Priority,
 } from '../../index.js';
-import { announcementOf, explainSilentEnd, outcomeOfAnswer, reportOf } from '../http/answer.js';
+import { announcesReports, explainSilentEnd, outcomeOfAnswer, reportOf } from '../http/answer.js';
 import { endWithoutSocket, responseOf } from '../http/internals.js';
 import { PendingRequest } from '../http/pending-request.js';
 import { deadlineError, type RequestDeadline } from '../http/request-deadline.js';
@@ -195,7 +195,7 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
     const header = headers[loadReportHeader];
     const report = header === undefined ? undefined : reportOf(header);
     this.#report = report;
-    if (this.#endpoint !== undefined && announcementOf((name) => headers[name], this.#endpoint) !== undefined) {
+    if (this.#endpoint !== undefined && announcesReports((name) => headers[name], this.#endpoint)) {
       this.#reportAsking?.announced();
     }
     if (report !== undefined) this.#reportAsking?.reported();

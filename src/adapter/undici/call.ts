@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream';
 import { type Dispatcher, errors, type Pool } from 'undici';
 import { type Balancer, type Clock, type Lease, type Outcome, outcomes, type Priority } from '../../index.js';
-import { announcementOf, failedBy, type HeaderOf, outcomeOfAnswer, reportOf } from '../http/answer.js';
+import { announcesReports, failedBy, type HeaderOf, outcomeOfAnswer, reportOf } from '../http/answer.js';
 import type { Hedging } from '../http/hedging.js';
 import { deadlineError, type RequestDeadline } from '../http/request-deadline.js';
 import {
@@ -21,7 +21,6 @@ import { type Abortable, type CallersSide, callerOf } from './caller.js';
 import { type AttemptHandler, type AttemptOwner, isCallersError } from './handler.js';
 import type { Http2Pool } from './http2.js';
 import { isRefusedError } from './internals.js';
-import { MOST_REFUSALS, type Offering } from './offering.js';
 import { isUntried, outcomeOfAbort, outcomeOfError, outcomeOfUnsent, podLeftError } from './outcome.js';
 import { needingNewConnection, PodPool } from './pod-pool.js';
 import { bodyOf } from './request-body.js';
@@ -46,8 +45,7 @@ export interface CallOwner extends UpgradeOwner {
   readonly propagation: Propagation;
   /** Which requests ask their pod for a load report. */
   readonly askForReports: AskForReports;
-  readonly offering: Offering;
-  readonly transport: Pick<PodTransport, 'lost' | 'unreadable' | 'size'>;
+  readonly transport: Pick<PodTransport, 'lost' | 'unreadable'>;
   /** Called when a request starts to wait for an endpoint; `served` is called when it stops. */
   waits(): void;
   served(): void;
@@ -111,9 +109,6 @@ export class UndiciCall implements AttemptedCall<Pool>, AttemptOwner, Abortable,
   /** Whether a part of the response has arrived; an informational response (1xx) counts. */
   #answered = false;
   #verdict: Outcome = outcomes.success;
-  /** Whether a hash key decides which pod gets the request. */
-  readonly #isKeyed: boolean;
-  #refusalsLeft = MOST_REFUSALS;
 
   constructor(
     owner: CallOwner,
@@ -124,7 +119,6 @@ export class UndiciCall implements AttemptedCall<Pool>, AttemptOwner, Abortable,
   ) {
     this.#owner = owner;
     this.#options = options;
-    this.#isKeyed = key !== undefined;
     this.isHedge = isHedge;
     this.#hedged = 'caller' in handler ? handler : undefined;
     this.#caller = this.#hedged?.caller ?? callerOf(handler as Dispatcher.DispatchHandler, this);
@@ -234,12 +228,10 @@ export class UndiciCall implements AttemptedCall<Pool>, AttemptOwner, Abortable,
   #hear(lease: CallLease<Pool>, status: number, header: HeaderOf): void {
     const verdict = outcomeOfAnswer(status, header, reportOf(header(loadReportHeader)), lease.endpoint);
     this.#verdict = verdict;
-    const announced = announcementOf(header, lease.endpoint);
-    if (announced !== undefined) askingOf(lease).announced(announced === 'may-refuse');
+    if (announcesReports(header, lease.endpoint)) askingOf(lease).announced();
     if (verdict.report === undefined) return;
     askingOf(lease).reported();
     lease.reported(verdict.report);
-    this.#owner.offering.reported(verdict.report);
   }
 
   /** Whether the request goes to another pod, and this response is given up. If so, it has moved. */
@@ -256,13 +248,6 @@ export class UndiciCall implements AttemptedCall<Pool>, AttemptOwner, Abortable,
       this.#givesWay();
       return true;
     }
-    if (verdict.kind === 'not-started' && verdict.cause === undefined) {
-      // Other pods have less to do. The request moves to one of those, or else to this pod again.
-      if (this.#refusalsLeft === 0) return false;
-      this.#refusalsLeft--;
-      this.#attempts.fail({ ...failed, untried: true });
-      return true;
-    }
     const other = this.#attempts.other(failed);
     if (other !== undefined) this.#attempts.move(failed, other);
     return other !== undefined;
@@ -273,15 +258,6 @@ export class UndiciCall implements AttemptedCall<Pool>, AttemptOwner, Abortable,
     this.done = true;
     this.#attempts.end(this.#verdict, { retrying: true });
     this.#hedged?.lost(this);
-  }
-
-  /** The header that lets the pod refuse the request because other pods have less to do; undefined if this pod has to take the request. */
-  #offer(lease: CallLease<Pool>): string | undefined {
-    const { offering, transport } = this.#owner;
-    if (!askingOf(lease).mayRefuse || this.#refusalsLeft === 0 || this.#isKeyed || transport.size < 2) return undefined;
-    // Concurrent attempts make no such offer, because their responses are judged together.
-    if (this.isRaced || !this.#mayRepeat(true)) return undefined;
-    return offering.header(this.#refusalsLeft);
   }
 
   completed(): void {
@@ -368,7 +344,7 @@ export class UndiciCall implements AttemptedCall<Pool>, AttemptOwner, Abortable,
     const isRepeated = this.#attempts.number === 1 && retries.repeatsLost && isRepeatable(this.#options, retries);
     const isLast = this.#wasReset && this.#attempts.counted >= retries.maxAttempts;
     const asksForReport = askingOf(lease).next(this.#owner.askForReports);
-    const withReportHeader = asksForReport ? askForReport(this.#options, this.#offer(lease)) : this.#options;
+    const withReportHeader = asksForReport ? askForReport(this.#options) : this.#options;
     const options = isLast ? needingNewConnection(withReportHeader) : withReportHeader;
     const attempt = this.#caller.attempt(this);
     this.#attempt = attempt;

@@ -29,7 +29,6 @@ import { Fallback, mockedConnector } from './fallback.js';
 import { asHandlerV2, refuse } from './handler.js';
 import { HedgedCall } from './hedged-call.js';
 import { coreTakesHandlerV1 } from './internals.js';
-import { Offering } from './offering.js';
 import {
   type DispatcherOptions,
   type DispatcherSettings,
@@ -95,7 +94,6 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
   readonly hedging: Hedging | undefined;
   readonly propagation: Propagation;
   readonly askForReports: AskForReports;
-  readonly offering: Offering = new Offering();
   readonly transport: PodTransport;
   readonly placements: Placements;
   readonly webSocket: WebSocketOptions;

@@ -1,13 +1,7 @@
 import type { Dispatcher } from 'undici';
 import type { Priority } from '../../index.js';
 import type { RequestDeadline } from '../http/request-deadline.js';
-import {
-  formatDeadline,
-  loadReportFormatHeader,
-  mayRefuseHeader,
-  type Propagation,
-  parseDeadline,
-} from '../kit/index.js';
+import { formatDeadline, loadReportFormatHeader, type Propagation, parseDeadline } from '../kit/index.js';
 import type { OwnOptions } from './request-options.js';
 
 /**
@@ -31,18 +25,15 @@ export function sayPriority(own: OwnOptions, { priorityHeader }: Propagation, pr
 /**
  * Returns the options of a request with the header that asks its pod for a load report, unless the caller has set that header, or the
  * headers have a form that undici refuses. The options are copied, because another attempt may go to a pod that is not asked.
- *
- * @param offer The header that lets the pod refuse the request, if it may.
  */
-export function askForReport(options: Dispatcher.DispatchOptions, offer?: string): Dispatcher.DispatchOptions {
+export function askForReport(options: Dispatcher.DispatchOptions): Dispatcher.DispatchOptions {
   const own: OwnOptions = options;
   const headers: unknown = own.headers ?? {};
   if (takesConnection(own) || headerOf(own, loadReportFormatHeader) !== undefined) return options;
-  const added = { [loadReportFormatHeader]: 'TEXT', ...(offer !== undefined && { [mayRefuseHeader]: offer }) };
   if (Array.isArray(headers) && headers.length % 2 === 0) {
-    return withHeaders(own, [...headers, ...Object.entries(added).flat()]);
+    return withHeaders(own, [...headers, loadReportFormatHeader, 'TEXT']);
   }
-  return isRecord(headers) ? withHeaders(own, { ...headers, ...added }) : options;
+  return isRecord(headers) ? withHeaders(own, { ...headers, [loadReportFormatHeader]: 'TEXT' }) : options;
 }
 
 /**

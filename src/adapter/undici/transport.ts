@@ -101,11 +101,6 @@ export class PodTransport implements Transport<Pool> {
     return connection;
   }
 
-  /** How many pods the transport is connected to. */
-  get size(): number {
-    return this.#connections.size;
-  }
-
   /** The pools of all open connections. */
   get pools(): Iterable<Pool> {
     return [...this.#connections.keys()].flatMap(poolsOf);

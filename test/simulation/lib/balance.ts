@@ -58,10 +58,9 @@ export const latencies = (tally: Tally): Measures => ({
   p99: tally.quantileMs(0.99),
   'p99.9': tally.quantileMs(0.999),
 });
-/** What was asked and refused, where anything was. */
-const trafficPerCall = ({ probes, refusals, calls }: Tally): Measures => ({
+/** What was asked, where anything was. */
+const trafficPerCall = ({ probes, calls }: Tally): Measures => ({
   ...(probes > 0 && { 'probes / call': probes / calls }),
-  ...(refusals > 0 && { 'refusals / call': refusals / calls }),
 });
 const errors = (tally: Tally): Measures => ({ 'errors, %': (1 - tally.successRatio) * 100 });
 

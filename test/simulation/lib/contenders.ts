@@ -33,9 +33,6 @@ export const stock: Strategy = {
 export const withoutReports: Strategy = { ...ours, name: 'default, no reports' };
 export const withReports: Strategy = { ...ours, name: 'default, reports', says: inFlightReport };
 
-/** The same, and pods send calls elsewhere while they would queue. */
-export const withRefusals: Strategy = { ...withReports, name: 'default, reports and refusals', refuses: true };
-
 /** Even by count: what the default was before it had an order. */
 export const drawn: Strategy = { name: 'p2c, relativeLatency', picker: p2c(), load: relativeLatency() };
 export const callsInFlight: Strategy = { name: 'p2c of two, inFlight', picker: p2c({ choices: 2 }), load: inFlight() };
@@ -103,5 +100,4 @@ export const fleetContenders: readonly Strategy[] = [
   byPeakEwma,
   withoutReports,
   withReports,
-  withRefusals,
 ];

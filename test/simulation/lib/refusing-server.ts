@@ -40,10 +40,6 @@ export class RefusingServer implements SimulatedServer {
     return this.#server.usedMs;
   }
 
-  get busyMs(): number {
-    return this.#server.busyMs;
-  }
-
   get isSilent(): boolean {
     return this.#server.isSilent;
   }

@@ -72,8 +72,6 @@ export interface SimulatedServer {
   readonly cores: number;
   /** Work done so far, in ms of one core. */
   readonly usedMs: number;
-  /** How long its event loop has been busy so far, in ms: while requests share its core. Workers are not the event loop. */
-  readonly busyMs: number;
   /** Whether it answers nobody, probes included. */
   readonly isSilent: boolean;
   /** @returns Tells that the caller gave up. */
@@ -123,8 +121,6 @@ export class Server implements SimulatedServer {
     this.#usedAtMs = nowMs;
     return this.#usedMs;
   }
-
-  readonly busyMs = 0;
 
   get isSilent(): boolean {
     return this.behaviour(this.#clock.now()).kind === 'hang';

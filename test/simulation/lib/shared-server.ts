@@ -42,7 +42,6 @@ export class SharedServer implements SimulatedServer {
   readonly #machine: Machine;
   #cores: number;
   #usedMs = 0;
-  #busyMs = 0;
   /** Jobs it works on. */
   #running = 0;
   /** Work that a job has got which is here since the beginning. */
@@ -121,11 +120,6 @@ export class SharedServer implements SimulatedServer {
     return this.#machine.allocated;
   }
 
-  get busyMs(): number {
-    this.#advance();
-    return this.#busyMs;
-  }
-
   get usedMs(): number {
     this.#advance();
     return this.#usedMs;
@@ -140,7 +134,6 @@ export class SharedServer implements SimulatedServer {
     const nowMs = this.#clock.now();
     this.#attained += (nowMs - this.#attainedAtMs) * this.#rate;
     this.#usedMs += (nowMs - this.#attainedAtMs) * Math.min(this.#running, this.#cores);
-    if (this.#running > 0) this.#busyMs += nowMs - this.#attainedAtMs;
     this.#attainedAtMs = nowMs;
   }
 

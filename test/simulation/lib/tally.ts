@@ -9,8 +9,6 @@ export class Tally {
   readonly failures: number[] = [];
   /** Questions to servers apart from calls. */
   probes = 0;
-  /** How often a server sent a call elsewhere. */
-  refusals = 0;
   /** Calls begun per server, and failed per server. */
   readonly perServer: Map<string, number> = new Map();
   readonly failedPerServer: Map<string, number> = new Map();
@@ -36,12 +34,6 @@ export class Tally {
     }
     this.#latencies[this.#count++] = endedMs - beganMs;
     this.#sorted = false;
-  }
-
-  /** A server did not begin a call, for which others had less to do. */
-  sentElsewhere(address: string): void {
-    this.refusals++;
-    this.perServer.set(address, (this.perServer.get(address) ?? 0) - 1);
   }
 
   /** No endpoint could take it. */

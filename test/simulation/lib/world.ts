@@ -1,7 +1,5 @@
-import type { EventLoopUtilization } from 'node:perf_hooks';
-import { MOST_REFUSALS, Offering } from '../../../src/adapter/undici/offering.js';
 import { type Balancer, createBalancer } from '../../../src/balancer/balancer.js';
-import type { CallLease, Lease } from '../../../src/call/lease.js';
+import type { Lease } from '../../../src/call/lease.js';
 import type { Recorder } from '../../../src/call/recording.js';
 import type { Endpoint } from '../../../src/endpoint/endpoint.js';
 import { type LoadReport, type Outcome, outcomes } from '../../../src/endpoint/outcome.js';
@@ -9,13 +7,10 @@ import type { LimitFactory } from '../../../src/limit/limit.js';
 import { inFlight } from '../../../src/load/in-flight.js';
 import type { LoadFactory } from '../../../src/load/load.js';
 import type { PickerFactory } from '../../../src/picker/picker.js';
-import type { Subchannel } from '../../../src/pool/subchannel.js';
 import type { Connection, Transport } from '../../../src/pool/transport.js';
-import { parseOffer } from '../../../src/propagation/may-refuse.js';
 import type { Priority } from '../../../src/propagation/priority.js';
 import type { Clock } from '../../../src/runtime/clock.js';
 import { drawIndex, type Rng } from '../../../src/runtime/rng.js';
-import { Queueing } from '../../../src/server/queueing.js';
 import type { StageFactory } from '../../../src/stage/stage.js';
 import { exactStages } from '../../../src/stage/standard-stages.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
@@ -43,8 +38,6 @@ export interface Strategy {
   ) => { readonly picker: PickerFactory; readonly load?: LoadFactory };
   /** What servers say with each answer, and to those that ask. @defaultValue as `WorldOptions.reports` */
   readonly says?: (state: SaidBy) => LoadReport | undefined;
-  /** Servers that say how busy they are send calls elsewhere while they would queue, and clients let them. @defaultValue false */
-  readonly refuses?: boolean;
   /** One client sees the calls of all, as one queue would. @defaultValue false */
   readonly seesAll?: boolean;
   /** Clients that are not balancers; undefined = this one is. Only for an open loop without `limit`. */
@@ -56,19 +49,11 @@ interface SentCall {
   readonly priority?: Priority;
   readonly workMs: number | undefined;
   readonly done?: (isAnswered: boolean) => void;
-  readonly client?: number;
-  /** How many servers may still refuse it. */
-  readonly refusals?: number;
-  /** Those that did. */
-  readonly tried?: ReadonlySet<Subchannel<SimulatedServer>>;
 }
 
 /** What a call needs of its client: a balancer has it. */
 interface Picks {
-  pick(call?: {
-    readonly key?: string | undefined;
-    readonly avoid?: ReadonlySet<Subchannel<SimulatedServer>> | undefined;
-  }): PickedServer | undefined;
+  pick(call?: { readonly key?: string | undefined }): PickedServer | undefined;
 }
 
 /** A server for one call. */
@@ -165,8 +150,6 @@ export class World {
   readonly #byAddress = new Map<string, SimulatedServer>();
   readonly #indexes = new Map<string, number>();
   readonly #stats = new Map<SimulatedServer, ServerStats>();
-  readonly #queueing = new Map<SimulatedServer, Queueing>();
-  readonly #offerings: Offering[] = [];
   readonly #resolvers: (FakeResolver | undefined)[] = [];
   readonly #balancers: (Balancer<SimulatedServer> | undefined)[] = [];
   readonly #others: (OtherClient | undefined)[] = [];
@@ -383,8 +366,7 @@ export class World {
       return;
     }
     tally.began(lease.handle.address);
-    const refusals = this.#options.strategy.refuses === true ? MOST_REFUSALS : 0;
-    this.#send(lease, tally, beganMs, { workMs, client, refusals });
+    this.#send(lease, tally, beganMs, { workMs });
   }
 
   /** The work that a call brings with it. */
@@ -439,7 +421,6 @@ export class World {
     const onNetwork = (then: () => void): void =>
       networkMs === 0 ? then() : this.clock.at(this.clock.now() + networkMs, then);
     onNetwork(() => {
-      if (this.#sentElsewhere(lease, tally, beganMs, call)) return;
       const cameMs = this.clock.now();
       const met = lease.handle.present + 1;
       const leftMs = deadlineMs === undefined ? undefined : beganMs + deadlineMs - this.clock.now();
@@ -451,7 +432,6 @@ export class World {
       giveUp = lease.handle.take((answer: Answer) => {
         this.#statsOf(lease.handle).answered(met, this.clock.now() - cameMs, answer);
         const outcome = this.#outcomeOf(lease.handle, answer);
-        if (outcome.report !== undefined) this.#offeringOf(call.client).reported(outcome.report);
         onNetwork(() => {
           if (ended) return;
           ended = true;
@@ -472,52 +452,6 @@ export class World {
       tally.ended(lease.handle.address, beganMs, this.clock.now(), false);
       done(false);
     });
-  }
-
-  /** A server does not begin a call because others have less to do. True if so: it goes to the next choice. */
-  #sentElsewhere(lease: PickedServer, tally: Tally, beganMs: number, call: SentCall): boolean {
-    const { client, refusals = 0, tried = new Set() } = call;
-    const { networkMs = 0 } = this.#options;
-    const offer = refusals === 0 ? undefined : parseOffer(this.#offeringOf(client).header(refusals));
-    if (offer === undefined || !this.#queueingOf(lease.handle).refuses(offer)) return false;
-    const report = this.#reportOf(lease.handle, lease.handle.present, false);
-    this.clock.at(this.clock.now() + networkMs, () => {
-      tally.sentElsewhere(lease.handle.address);
-      const { subchannel } = lease as CallLease<SimulatedServer>;
-      if (report !== undefined) {
-        this.#offeringOf(client).reported(report);
-        subchannel.reported(report, this.clock.now());
-      }
-      lease.end({ kind: 'not-started', ...(report !== undefined && { report }) });
-      const avoid = new Set(tried).add(subchannel);
-      const next = this.#callerOf(client as number).pick({ avoid }) as PickedServer;
-      tally.began(next.handle.address);
-      this.#send(next, tally, beganMs, { ...call, refusals: refusals - 1, tried: avoid });
-    });
-    return true;
-  }
-
-  #offeringOf(client = 0): Offering {
-    const known = this.#offerings[client] ?? new Offering();
-    this.#offerings[client] = known;
-    return known;
-  }
-
-  #queueingOf(server: SimulatedServer): Queueing {
-    const known = this.#queueing.get(server);
-    if (known !== undefined) return known;
-    const inFlight = {
-      get inFlight() {
-        return server.present;
-      },
-    };
-    const eventLoop = (): EventLoopUtilization => {
-      const active = server.busyMs;
-      return { active, idle: this.clock.now() - active, utilization: 0 };
-    };
-    const queueing = new Queueing(inFlight, this.clock, eventLoop);
-    this.#queueing.set(server, queueing);
-    return queueing;
   }
 
   /** Somebody may have waited for this. */

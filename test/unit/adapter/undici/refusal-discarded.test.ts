@@ -1,17 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { addressMark, busyMark, notBegunHeader } from '../../../../src/propagation/not-begun.js';
+import { addressMark, notBegunHeader } from '../../../../src/propagation/not-begun.js';
 import { type ArrivedRequest, type Caller, HedgeFixture } from '../../../support/fixtures/fake-pod-pool.js';
 
-/** What a pod sends that has not begun a request: because it has too much to do, or because others have less. */
-const marks: [string, (mark: string) => string][] = [
-  ['has too much to do', (mark) => mark],
-  ['has more to do than others', busyMark],
-];
-
-describe.each(marks)('the response of a pod that refused a request before it began, since it %s,', (_why, markOf) => {
+describe('the response of a pod that refused a request before it began', () => {
   const refuse = (request: ArrivedRequest): ArrivedRequest => {
     const { address, port } = request.endpoint;
-    return request.head(503, { [notBegunHeader]: markOf(addressMark(address, port)) });
+    return request.head(503, { [notBegunHeader]: addressMark(address, port) });
   };
   async function refused(): Promise<{ fixture: HedgeFixture; caller: Caller; first: ArrivedRequest; timers: number }> {
     const fixture = await new HedgeFixture(2).ready();
