@@ -1,3 +1,6 @@
+// Imported first, because it explains what is wrong with an @opentelemetry/api that is too old.
+import './check-version.js';
+
 import { type Tracer, trace } from '@opentelemetry/api';
 import { checkBoolean, checkKeys, optionError } from '../runtime/check.js';
 import { CallSpans } from './call-spans.js';

@@ -1,13 +1,29 @@
 import { createRequire } from 'node:module';
 import { EvenkeelError } from '../errors.js';
 
-interface Manifest {
-  readonly version?: string;
-  readonly peerDependencies?: Readonly<Record<string, string>>;
-}
+/**
+ * The versions of each client library that its entry point works with. package.json says `*` for all of them: npm would refuse to install
+ * evenkeel in an app that has another version of a library for something else.
+ */
+export const peerRanges: Readonly<Record<string, string>> = {
+  '@grpc/grpc-js': '>=1.14 <2',
+  '@kubernetes/client-node': '^1.3.0 || ^2.0.1',
+  '@opentelemetry/api': '^1.9.0',
+  'amqp-connection-manager': '^5.0.0',
+  amqplib: '^0.10.3 || ^1.0.0 || ^2.0.0',
+  ioredis: '^5.4.0 || ^6.0.0',
+  mysql2: '^3.9.0',
+  pg: '^8.11.0',
+  'rabbitmq-client': '^5.0.0',
+  redis: '^5.0.0 || ^6.0.0',
+  'rsocket-core': '1.0.0-alpha.3',
+  'rsocket-tcp-client': '1.0.0-alpha.3',
+  undici: '^7.0.0 || ^8.0.0',
+  ws: '^8.0.0',
+};
 
 /**
- * Throws EVENKEEL_OPTION if a package is installed in a version that evenkeel's package.json does not allow. Without this check, an older
+ * Throws EVENKEEL_OPTION if a package is installed in a version that its entry point does not work with. Without this check, an older
  * version would be used and would fail later with a message that explains nothing, such as "invalid onError method". If the package is not
  * found, nothing is thrown: the import that needs it will fail.
  *
@@ -17,27 +33,30 @@ interface Manifest {
  */
 export function checkPeer(peer: string, importer: string, checkedBy: string): void {
   if (!/\/check-version(-[a-z0-9-]+)?\.[jt]s$/.test(checkedBy)) return;
-  // An import would throw if the package is missing, and would not tell the version.
-  const load = createRequire(import.meta.url);
-  const manifestOf = (name: string): Manifest | undefined => {
-    try {
-      return load(`${name}/package.json`) as Manifest;
-    } catch {
-      return undefined;
-    }
-  };
-  const range = manifestOf('evenkeel')?.peerDependencies?.[peer];
-  const version = manifestOf(peer)?.version;
-  if (range === undefined || version === undefined || isInRange(version, range)) return;
+  const version = installedVersion(peer);
+  const problem = version === undefined ? undefined : peerProblem(peer, version);
+  if (problem !== undefined) throw new EvenkeelError('EVENKEEL_OPTION', `${importer} ${problem}`);
+}
+
+function installedVersion(peer: string): string | undefined {
+  try {
+    // An import would throw if the package is missing, and would not tell the version.
+    return (createRequire(import.meta.url)(`${peer}/package.json`) as { readonly version?: string }).version;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Returns what is wrong with a version of a package, and what to install; undefined if its entry point works with it. */
+export function peerProblem(peer: string, version: string): string | undefined {
+  const range = peerRanges[peer];
+  if (range === undefined || isInRange(version, range)) return undefined;
   const [major] = numbersIn(range);
-  throw new EvenkeelError(
-    'EVENKEEL_OPTION',
-    `${importer} does not work with ${peer} ${version}, it needs ${range}. Install one that does: npm install ${peer}@${major}`,
-  );
+  return `does not work with ${peer} ${version}, it needs ${range}. Install one that does: npm install ${peer}@${major}`;
 }
 
 /**
- * Whether a version is in a range. Only those forms of npm's ranges are known that evenkeel's package.json uses: `^1.2.3`, `>=1.2 <2`,
+ * Whether a version is in a range. Only those forms of npm's ranges are known that `peerRanges` uses: `^1.2.3`, `>=1.2 <2`,
  * and several of them with `||`. Any other range includes every version.
  */
 export function isInRange(version: string, range: string): boolean {

@@ -2,7 +2,8 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, inject, it } from 'vitest';
-import { Consumer } from '../../support/programs/consumer.js';
+import { peerRanges } from '../../../src/runtime/peer-version.js';
+import { Consumer, runProgram } from '../../support/programs/consumer.js';
 
 /** Has the names that evenkeel imports; without them no import would get as far as the check. */
 const installed = createRequire(import.meta.url).resolve;
@@ -19,6 +20,7 @@ it.each([
   ['mysql2', 'mysql2', '2.3.3', '^3.9.0', 'mysql2@3'],
   ['grpc-js', '@grpc/grpc-js', '1.12.6', '>=1.14 <2', '@grpc/grpc-js@1'],
   ['pg', 'pg', '7.18.2', '^8.11.0', 'pg@8'],
+  ['opentelemetry', '@opentelemetry/api', '1.8.0', '^1.9.0', '@opentelemetry/api@1'],
 ])(
   'evenkeel/%s refuses %s %s by name, before anything of it is loaded',
   async (entryPoint, peer, version, range, remedy) => {
@@ -37,3 +39,19 @@ it.each([
     );
   },
 );
+
+it('npm installs evenkeel beside older versions of every peer', async () => {
+  const folder = join(consumer.folder, 'old');
+  const peers = Object.keys(peerRanges);
+  for (const peer of peers) {
+    await mkdir(join(folder, 'old', peer), { recursive: true });
+    await writeFile(join(folder, 'old', peer, 'package.json'), JSON.stringify({ name: peer, version: '0.0.1' }));
+  }
+  const dependencies = Object.fromEntries(peers.map((peer) => [peer, `file:old/${peer}`]));
+  await writeFile(join(folder, 'package.json'), JSON.stringify({ name: 'old', private: true, dependencies }));
+  const flags = ['--offline', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'];
+  expect(await runProgram('npm', ['install', ...flags, inject('tarball')], folder)).toMatchObject({
+    code: 0,
+    stderr: '',
+  });
+});

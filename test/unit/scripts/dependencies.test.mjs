@@ -23,6 +23,10 @@ test('every peer is optional and has its line in docs/decision/dependencies.md',
   for (const peer of peers) expect(manifest.peerDependenciesMeta[peer]).toEqual({ optional: true });
 });
 
+test('an app may have any version of a peer: npm refuses none', () => {
+  expect(new Set(Object.values(manifest.peerDependencies))).toEqual(new Set(['*']));
+});
+
 test('every development dependency has its line in docs/decision/dependencies.md, and every line its dependency', () => {
   expect(listed('For development')).toEqual(Object.keys(manifest.devDependencies).sort());
 });

@@ -222,6 +222,7 @@ interface ClientNode {
 
 async function load(path: string | undefined, context: string | undefined): Promise<LoadedConfig> {
   let clientNode: ClientNode;
+  await import('./check-version.js');
   try {
     // This is the only place that loads the optional package, and only if a kubeconfig is used.
     clientNode = (await import('@kubernetes/client-node')) as unknown as ClientNode;
