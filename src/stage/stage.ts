@@ -57,8 +57,9 @@ export interface StageContext {
   /** The name of the resolver that found the endpoints. */
   readonly resolver?: string | undefined;
   /**
-   * Says that the stage's `apply` would return another result now. `apply` is then called at the end of this turn, or up to 50 ms later if
-   * there were many such calls. May be called at any rate, also after `close`.
+   * Says that the stage's `apply` would return another result now. `apply` is then called at the end of this turn. All stages of a
+   * balancer share one limit, whoever wrote them: after 10 such calls in a row, and beyond 20 a second, it comes up to 50 ms later. May be
+   * called at any rate, also after `close`.
    */
   invalidate(): void;
   /**

@@ -14,10 +14,9 @@ import { MIN_ROUNDS } from './lib/rounds.mjs';
 import { bootstrapMedian, judgeLimit } from './lib/statistics.mjs';
 import { table, withInterval } from './lib/table.mjs';
 
-const [{ parseSlice }, { UpdateThrottle }, { SliceUnion }, { parseWatchEvent }] = await importSources(
+const [{ parseSlice }, { PublishedSet }, { parseWatchEvent }] = await importSources(
   'src/resolver/kubernetes/slices/endpoint-slice.ts',
-  'src/resolver/kubernetes/slices/update-throttle.ts',
-  'src/resolver/kubernetes/slices/slice-union.ts',
+  'src/resolver/kubernetes/slices/published-set.ts',
   'src/resolver/kubernetes/watch/watch-event.ts',
 );
 const quick = process.argv.includes('--quick');
@@ -86,30 +85,26 @@ const kinds = {
 };
 
 const clock = new FakeClock();
-const union = new SliceUnion(
-  (slice) => slice.ports.map(({ port }) => port),
-  ({ unsafe }) => unsafe === undefined,
-);
 let published = 0;
-const throttle = new UpdateThrottle(
-  clock,
-  () => union,
-  () => {
-    published += 1;
-  },
-);
+const set = new PublishedSet(clock, () => {
+  published += 1;
+});
+set.choose({
+  families: ['IPv4'],
+  lone: 'IPv4',
+  ports: (/** @type {any} */ slice) => slice.ports,
+  accepts: (/** @type {any} */ { unsafe }) => unsafe === undefined,
+});
 /** As the watch does it. @param {string} line */
 function apply(line) {
   const event = parseWatchEvent(line);
   if (event.type !== 'put') throw new Error('not a slice');
-  const touched = new Set();
-  union.put(event.name, parseSlice(event.object, 'orders'));
-  union.settle(touched);
-  throttle.changed(touched);
+  set.put(event.name, parseSlice(event.object, 'orders'));
+  set.settle();
 }
 const lineOf = (/** @type {number} */ slice) => JSON.stringify({ type: 'MODIFIED', object: render(slice) });
 for (let slice = 0; slice < SLICES; slice++) apply(lineOf(slice));
-throttle.start();
+clock.advance(1_000);
 
 /** CPU time of this process, which a busy neighbour does not lengthen. @type {Map<string, number[]>} */
 const samples = new Map(Object.keys(kinds).map((kind) => [kind, []]));

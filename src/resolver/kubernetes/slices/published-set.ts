@@ -98,12 +98,13 @@ export class PublishedSet {
   /** Everything that happened in this turn of the event loop was put: publishes now, or soon. */
   settle(): void {
     if (this.#isClosed) return;
-    const isUrgent = this.#isUrgent || !this.started;
+    const isUrgent = this.#isUrgent;
     const nowMs = this.#clock.now();
     const dueMs = this.#publishedAtMs + PACE_MS;
     this.#isUrgent = false;
-    if ((isUrgent || dueMs <= nowMs) && this.#takeTurn(nowMs)) this.#flush(nowMs);
-    else this.#schedule(dueMs > nowMs ? dueMs : nowMs + PACE_MS);
+    // What is due anyway takes no turn, or harmless changes would use up the turns of those that must not wait.
+    if (dueMs <= nowMs || (isUrgent && this.#takeTurn(nowMs))) this.#flush(nowMs);
+    else this.#schedule(dueMs);
   }
 
   /** A connection to an endpoint failed: endpoints that have vanished from the slices leave the set now. */

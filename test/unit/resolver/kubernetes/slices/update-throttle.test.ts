@@ -114,6 +114,27 @@ describe('W6 publication', () => {
     expect(stage.published.length - before).toBeLessThanOrEqual(20 + 10 * 40);
   });
 
+  it('harmless changes that are due use up nothing of what lets an unready endpoint leave at once', () => {
+    const hosts = Array.from({ length: 40 }, (_, host) => host + 10);
+    let unready = 0;
+    const text = (): string => hosts.map((host, at) => `${host}${at < unready ? 'N' : 'R'}`).join(' ');
+    const stage = new Stage(text());
+    const loseTwenty = (): void => {
+      for (let one = 0; one < 20; one++) {
+        unready += 1;
+        stage.put(text());
+        expect(stage.last?.match(/N/g)).toHaveLength(unready);
+      }
+    };
+    stage.put(`${text()} 99R`);
+    loseTwenty();
+    for (let change = 0; change < 25; change++) {
+      stage.clock.advance(50);
+      stage.put(`${text()} ${100 + change}R`);
+    }
+    loseTwenty();
+  });
+
   it('S9: keeps an endpoint that vanished for 250 ms', () => {
     const stage = new Stage('1R 2R');
     stage.put('2R');
