@@ -91,7 +91,6 @@ const set = new PublishedSet(clock, () => {
 });
 set.choose({
   families: ['IPv4'],
-  lone: 'IPv4',
   ports: (/** @type {any} */ slice) => slice.ports,
   accepts: (/** @type {any} */ { unsafe }) => unsafe === undefined,
 });

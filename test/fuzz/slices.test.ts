@@ -64,7 +64,6 @@ class Client {
   readonly store: SliceStore = new SliceStore();
   readonly union: SettledSet = new SettledSet({
     families: ['IPv4', 'IPv6'],
-    lone: 'IPv4',
     ports: ({ ports }) => ports,
     accepts: ({ unsafe }) => unsafe === undefined,
   });

@@ -164,14 +164,14 @@ export class SliceView implements Resolution, WatchSubscriber {
     const { podPort, family: wanted } = this.#options;
     const name = podPort === undefined ? this.#portChoice.choose([...slices.values()]) : '';
     if (name === undefined) return;
-    const lone = this.#family(slices.values());
-    const families: readonly AddressFamily[] =
-      wanted === undefined && this.#hostFamily === undefined ? ['IPv4', 'IPv6'] : [lone];
-    const choice = JSON.stringify([families, lone, name]);
+    const preferred = wanted ?? this.#hostFamily ?? 'IPv4';
+    const families: readonly AddressFamily[] = wanted === undefined ? [preferred, otherFamily(preferred)] : [wanted];
+    const only = this.#onlyFamily(slices.values());
+    const choice = JSON.stringify([only, name]);
     if (this.#choice !== choice) {
       this.#choice = choice;
       const ports = (slice: EndpointSlice): readonly ChosenPort[] => portsOf(slice, name, podPort);
-      this.#set.choose({ families, lone, ports, accepts: (member) => this.#accepts(member) });
+      this.#set.choose({ families, only, ports, accepts: (member) => this.#accepts(member) });
     }
     for (const changed of this.#changed) {
       const slice = slices.get(changed);
@@ -180,31 +180,32 @@ export class SliceView implements Resolution, WatchSubscriber {
     }
     this.#changed = new Set();
     this.#missPort(name);
-    this.#missFamily(lone);
     this.#set.settle();
+  }
+
+  /**
+   * On a host with addresses of one family alone, the family in which pods are taken that may have two addresses: the host's, if the
+   * Service has a slice with it; otherwise the other one.
+   */
+  #onlyFamily(slices: Iterable<EndpointSlice>): AddressFamily | undefined {
+    const { family } = this.#options;
+    const mine = this.#hostFamily;
+    if (family !== undefined || mine === undefined) return family;
+    return hasFamily(slices, mine) ? mine : otherFamily(mine);
   }
 
   /**
    * Warns if the endpoints only have addresses of a family that the host has no address of. They are dialed all the same, because the
    * network may translate between IPv4 and IPv6.
    */
-  #missFamily(family: AddressFamily): void {
+  #missFamily(endpoints: readonly Endpoint[]): void {
     const { family: wanted, subjectName } = this.#options;
-    if (wanted !== undefined || this.#hostFamily === undefined || family === this.#hostFamily) return;
-    if (this.#warned.has('family') || !hasFamily(this.#subscription.slices.values(), family)) return;
+    if (wanted !== undefined || this.#hostFamily === undefined || this.#warned.has('family')) return;
+    const other = otherFamily(this.#hostFamily);
+    const isOther = ({ address }: Endpoint): boolean => address.includes(':') === (other === 'IPv6');
+    if (endpoints.length === 0 || !endpoints.every(isOther)) return;
     this.#warned.add('family');
-    this.warned(`${subjectName} has ${family} addresses alone, and this host has none of that family`);
-  }
-
-  /**
-   * The address family of endpoints that have only one address: the one in the options; otherwise the one that this host has, or IPv4, if
-   * the Service has a slice with it; otherwise the other one.
-   */
-  #family(slices: Iterable<EndpointSlice>): AddressFamily {
-    const { family } = this.#options;
-    if (family !== undefined) return family;
-    const first = this.#hostFamily ?? 'IPv4';
-    return hasFamily(slices, first) ? first : first === 'IPv4' ? 'IPv6' : 'IPv4';
+    this.warned(`${subjectName} has ${other} addresses alone, and this host has none of that family`);
   }
 
   #accepts({ unsafe }: SliceMember): boolean {
@@ -252,6 +253,7 @@ export class SliceView implements Resolution, WatchSubscriber {
       return;
     }
     this.#sizeFailure = undefined;
+    this.#missFamily(endpoints);
     this.#stale = false;
     this.#listener.update(endpoints);
     // A set that is published while the API server cannot be reached may be outdated from the start, so the failure is reported again.
@@ -291,6 +293,10 @@ function portsOf(slice: EndpointSlice, name: string, podPort: number | undefined
     if (chosen.size === MAX_NUMBERS) break;
   }
   return [...chosen.values()];
+}
+
+function otherFamily(family: AddressFamily): AddressFamily {
+  return family === 'IPv4' ? 'IPv6' : 'IPv4';
 }
 
 function hasFamily(slices: Iterable<EndpointSlice>, family: AddressFamily): boolean {

@@ -9,8 +9,12 @@ import type { EndpointSlice, SliceMember, SlicePort } from './endpoint-slice.js'
 
 /** The shortest time between two updates of the set, in ms: even in a storm of changes there are at most 20 updates a second. */
 const PACE_MS = 50;
-/** How long an endpoint that vanished from all slices stays in the set, in ms. It may be moving from one slice to another (S9). */
+/**
+ * How long an endpoint that vanished from all slices stays in the set, in ms. It may be moving from one slice to another (S9). If nothing is
+ * listed any more, the Service was deleted, perhaps to be created again; its pods still answer, and nobody else would.
+ */
 const LINGER_MS = 250;
+const EMPTY_LINGER_MS = 1_000;
 /** How many updates may come earlier because an endpoint must not be used any longer: this many in a row, and this many per second. */
 const URGENT_BURST = 20;
 
@@ -19,10 +23,10 @@ export type ChosenPort = Pick<SlicePort, 'port' | 'appProtocol'>;
 
 /** What one balancer takes from the slices of its Service. */
 export interface SliceChoice {
-  /** The address families, with the one that is dialed first in front. With both, the two addresses of a pod are one endpoint. */
+  /** The address families, with the preferred one in front. With both, the two addresses of a pod are one endpoint. */
   readonly families: readonly AddressFamily[];
-  /** The family that is used for entries that cannot be joined: without a uid, or with several addresses of one family. */
-  readonly lone: AddressFamily;
+  /** The only family in which entries with a uid count; undefined = all in `families`. */
+  readonly only?: AddressFamily | undefined;
   /** The ports to use for a slice's members; no number twice. */
   ports(slice: EndpointSlice): readonly ChosenPort[];
   /** Whether an entry of a slice may be used. */
@@ -39,10 +43,20 @@ interface Entry {
   readonly port: ChosenPort;
 }
 
+/** An endpoint of the set, and the entries it was made of. It stays the same object as long as nothing about it changes. */
+interface Made {
+  readonly id: string;
+  readonly endpoint: Endpoint;
+  readonly at: string;
+  readonly otherAt: string | undefined;
+  readonly entry: Entry;
+  readonly other: Entry | undefined;
+}
+
 /** The entries that count for the pods, by `address:port`, and the endpoints made of them, by pod. */
 interface Computed {
   readonly winners: ReadonlyMap<string, Entry>;
-  readonly endpoints: Map<string, Endpoint>;
+  readonly made: Map<string, Made>;
 }
 
 /**
@@ -59,10 +73,10 @@ export class PublishedSet {
   /** How many slices list each `address:port`; and since when those that none lists any longer are gone, while they may return. */
   readonly #listings = new Map<string, number>();
   readonly #goneSinceMs = new Map<string, number>();
-  /** The endpoints of the last publication, by pod and by each `address:port`. */
-  #byPod: ReadonlyMap<string, Endpoint> = new Map();
-  #byAddress: ReadonlyMap<string, Endpoint> = new Map();
-  #last: readonly Endpoint[] | undefined;
+  /** The endpoints of the last publication, in order, by pod, and by each `address:port`. */
+  #last: readonly Made[] | undefined;
+  #byPod: ReadonlyMap<string, Made> = new Map();
+  readonly #byAddress = new Map<string, Endpoint>();
   #publishedAtMs = Number.NEGATIVE_INFINITY;
   /** Whether an endpoint may get fewer calls than before because of what changed since the last publication. */
   #isUrgent = false;
@@ -172,26 +186,30 @@ export class PublishedSet {
   #flush(nowMs: number): void {
     this.#timer?.cancel();
     this.#timer = undefined;
-    const { winners, endpoints } = this.#compute();
-    this.#addVanished(winners, endpoints, nowMs);
+    const { winners, made } = this.#compute();
+    this.#addVanished(winners, made, nowMs);
     const [first] = this.#goneSinceMs.values();
-    if (first !== undefined) this.#schedule(first + LINGER_MS);
-    const order = this.#inOrder(endpoints);
-    const list = Object.freeze(order.map(({ endpoint }) => endpoint));
-    if (this.#last !== undefined && sameList(this.#last, list)) return;
-    this.#last = list;
-    this.#publishedAtMs = nowMs;
-    const byAddress = new Map<string, Endpoint>();
-    for (const { endpoint, at } of order) {
-      byAddress.set(at, endpoint);
-      if (endpoint.otherAddress !== undefined) byAddress.set(hostPort(endpoint.otherAddress, endpoint.port), endpoint);
+    if (first !== undefined) this.#schedule(first + this.#lingerMs);
+    const before = this.#last ?? [];
+    const gone = before.filter((one) => made.get(one.id) !== one);
+    if (this.#last !== undefined && gone.length === 0 && before.length === made.size) return;
+    const order = this.#inOrder(made);
+    for (const { at, otherAt } of gone) {
+      this.#byAddress.delete(at);
+      if (otherAt !== undefined) this.#byAddress.delete(otherAt);
     }
-    this.#byAddress = byAddress;
-    this.#byPod = new Map(order.map(({ id, endpoint }) => [id, endpoint]));
-    this.#publish(list);
+    for (const one of order) {
+      if (this.#byPod.get(one.id) === one) continue;
+      this.#byAddress.set(one.at, one.endpoint);
+      if (one.otherAt !== undefined) this.#byAddress.set(one.otherAt, one.endpoint);
+    }
+    this.#last = order;
+    this.#byPod = made;
+    this.#publishedAtMs = nowMs;
+    this.#publish(Object.freeze(order.map(({ endpoint }) => endpoint)));
   }
 
-  /** Makes the endpoints of all slices (S1, S3, U6, U7). An endpoint stays the same object as long as nothing about it changes. */
+  /** Makes the endpoints of all slices (S1, S3, U6, U7). */
   #compute(): Computed {
     const winners = new Map<string, Entry>();
     for (const entries of this.#entries.values()) {
@@ -200,95 +218,119 @@ export class PublishedSet {
         if (present === undefined || beats(entry, present)) winners.set(entry.at, entry);
       }
     }
-    const endpoints = new Map<string, Endpoint>();
-    const { families, lone } = this.#choice as SliceChoice;
+    const made = new Map<string, Made>();
+    const { families } = this.#choice as SliceChoice;
     const apart = (entries: readonly Entry[]): void => {
-      for (const entry of entries) endpoints.set(entry.at, this.#endpointOf(entry.at, entry));
+      for (const entry of entries) made.set(entry.at, this.#make(entry.at, entry));
     };
     /** The first entry of each pod, and all entries of those that have several. */
     const pods = new Map<string, Entry>();
     const several = new Map<string, Entry[]>();
+    const unjoined: Entry[] = [];
     for (const entry of winners.values()) {
       if (entry.member.uid === undefined) {
-        if (entry.slice.family === lone) apart([entry]);
+        unjoined.push(entry);
         continue;
       }
       const one = pods.get(entry.pod);
       if (one === undefined) pods.set(entry.pod, entry);
       else several.set(entry.pod, [...(several.get(entry.pod) ?? [one]), entry]);
     }
+    apart(inOneFamily(unjoined, families));
     for (const [id, one] of pods) {
       const all = several.get(id);
       if (all === undefined) {
-        endpoints.set(id, this.#endpointOf(id, one));
+        made.set(id, this.#make(id, one));
         continue;
       }
       const first = all.filter(({ slice }) => slice.family === families[0]);
       const second = all.filter(({ slice }) => slice.family !== families[0]);
-      if (first.length === 1 && second.length === 1)
-        endpoints.set(id, this.#endpointOf(id, first[0] as Entry, second[0]));
-      else {
-        const [chosen, others] = lone === families[0] ? [first, second] : [second, first];
-        const listed = chosen.length > 0 ? chosen : others;
-        if (listed.length === 1) endpoints.set(id, this.#endpointOf(id, listed[0] as Entry));
-        else apart(listed);
-      }
+      const listed = first.length > 0 ? first : second;
+      if (first.length === 1 && second.length === 1) made.set(id, this.#make(id, first[0] as Entry, second[0]));
+      else if (listed.length === 1) made.set(id, this.#make(id, listed[0] as Entry));
+      else apart(listed);
     }
-    return { winners, endpoints };
+    return { winners, made };
   }
 
   /** Sorts the endpoints by address and port (S10). Most keep their places, and to sort what is nearly sorted takes little time. */
-  #inOrder(endpoints: ReadonlyMap<string, Endpoint>): { id: string; endpoint: Endpoint; at: string }[] {
-    const order: { id: string; endpoint: Endpoint; at: string }[] = [];
-    const add = (id: string, endpoint: Endpoint): unknown =>
-      order.push({ id, endpoint, at: hostPort(endpoint.address, endpoint.port) });
-    for (const id of this.#byPod.keys()) {
-      const endpoint = endpoints.get(id);
-      if (endpoint !== undefined) add(id, endpoint);
+  #inOrder(made: ReadonlyMap<string, Made>): Made[] {
+    const order: Made[] = [];
+    for (const { id } of this.#last ?? []) {
+      const one = made.get(id);
+      if (one !== undefined) order.push(one);
     }
-    if (order.length < endpoints.size)
-      for (const [id, endpoint] of endpoints) if (!this.#byPod.has(id)) add(id, endpoint);
+    if (order.length < made.size) for (const one of made.values()) if (!this.#byPod.has(one.id)) order.push(one);
     return order.sort((a, b) => (a.at < b.at ? -1 : 1));
   }
 
   /** The endpoint of a pod with one or two addresses. It keeps its key as long as the pod keeps one of its addresses. */
-  #endpointOf(id: string, { slice, member, port: { port, appProtocol } }: Entry, other?: Entry): Endpoint {
+  #make(id: string, entry: Entry, other?: Entry): Made {
     const present = this.#byPod.get(id);
-    const before = present?.uid === member.uid ? present : undefined;
+    if (present !== undefined && present.entry === entry && present.other === other) return present;
+    const { slice, member, port } = entry;
+    const before = present?.endpoint.uid === member.uid ? present?.endpoint : undefined;
     const conditions = other === undefined ? member.conditions : newest(slice, member, other);
     const otherAddress = other?.member.address;
     const isSame =
       before !== undefined &&
       before.address === member.address &&
       before.otherAddress === otherAddress &&
-      before.attributes.get(endpointAppProtocol) === appProtocol &&
+      before.port === port.port &&
+      before.attributes.get(endpointAppProtocol) === port.appProtocol &&
       sameDescription(before, conditions === member.conditions ? member : { ...member, conditions });
-    if (isSame) return before;
+    if (isSame) return present as Made;
     const attributes =
-      appProtocol === undefined ? Attributes.empty : Attributes.empty.with(endpointAppProtocol, appProtocol);
-    const endpoint = createEndpoint({ ...member, otherAddress, port, conditions, attributes });
-    const isKept = before !== undefined && addressesOf(before).some((at) => addressesOf(endpoint).includes(at));
-    return isKept && before.key !== endpoint.key ? Object.freeze({ ...endpoint, key: before.key }) : endpoint;
+      port.appProtocol === undefined ? Attributes.empty : Attributes.empty.with(endpointAppProtocol, port.appProtocol);
+    const created = createEndpoint({ ...member, otherAddress, port: port.port, conditions, attributes });
+    const isKept = before !== undefined && addressesOf(before).some((at) => addressesOf(created).includes(at));
+    const endpoint = isKept && before.key !== created.key ? Object.freeze({ ...created, key: before.key }) : created;
+    return { id, endpoint, at: entry.at, otherAt: other?.at, entry, other };
+  }
+
+  /** How long endpoints stay that vanished. */
+  get #lingerMs(): number {
+    return this.#listings.size === 0 ? EMPTY_LINGER_MS : LINGER_MS;
   }
 
   /**
    * Keeps endpoints that vanished a moment ago, unless another pod has one of their addresses. A pod that lost one of its two addresses
    * stays as it was for that moment, unless it is no longer ready.
    */
-  #addVanished(winners: ReadonlyMap<string, Entry>, endpoints: Map<string, Endpoint>, nowMs: number): void {
-    for (const [at, sinceMs] of this.#goneSinceMs) if (sinceMs + LINGER_MS <= nowMs) this.#goneSinceMs.delete(at);
+  #addVanished(winners: ReadonlyMap<string, Entry>, made: Map<string, Made>, nowMs: number): void {
+    const lingerMs = this.#lingerMs;
+    for (const [at, sinceMs] of this.#goneSinceMs) if (sinceMs + lingerMs <= nowMs) this.#goneSinceMs.delete(at);
     if (this.#goneSinceMs.size === 0) return;
-    const keys = new Set([...endpoints.values()].map(({ key }) => key));
-    for (const [id, before] of this.#byPod) {
-      const now = endpoints.get(id);
+    const keys = new Set<string>();
+    for (const { endpoint } of made.values()) keys.add(endpoint.key);
+    for (const [id, present] of this.#byPod) {
+      const before = present.endpoint;
+      const now = made.get(id)?.endpoint;
       if (now?.key !== before.key && keys.has(before.key)) continue;
       if (now === before || !mayReturn(before.conditions) || (now !== undefined && !mayReturn(now.conditions)))
         continue;
       const addresses = addressesOf(before);
       const isTaken = addresses.some((at) => winners.has(at) && winners.get(at)?.member.uid !== before.uid);
-      if (!isTaken && addresses.some((at) => this.#goneSinceMs.has(at))) endpoints.set(id, before);
+      if (!isTaken && addresses.some((at) => this.#goneSinceMs.has(at))) made.set(id, present);
     }
   }
+}
+
+/**
+ * Entries without a uid may be the same pods in both families, so those of one family count: that with a usable entry (U1, then U2), the
+ * preferred one if both have any or none has. An entry that must not be used hides none of the other family.
+ */
+function inOneFamily(entries: readonly Entry[], [first, second]: readonly AddressFamily[]): readonly Entry[] {
+  if (second === undefined || entries.length === 0) return entries;
+  let best = first;
+  let bestRank = -1;
+  for (const { slice, member } of entries) {
+    const its = rank(member.conditions);
+    if (its < bestRank || (its === bestRank && slice.family !== first)) continue;
+    bestRank = its;
+    best = slice.family;
+  }
+  return entries.filter(({ slice }) => slice.family === best);
 }
 
 function entriesOf(slice: EndpointSlice | undefined, choice: SliceChoice | undefined): Entry[] {
@@ -297,6 +339,7 @@ function entriesOf(slice: EndpointSlice | undefined, choice: SliceChoice | undef
   for (const port of choice.ports(slice)) {
     for (const member of slice.members) {
       if (!choice.accepts(member)) continue;
+      if (member.uid !== undefined && choice.only !== undefined && slice.family !== choice.only) continue;
       const at = hostPort(member.address, port.port);
       entries.push({ at, pod: member.uid === undefined ? at : `${port.port}#${member.uid}`, slice, member, port });
     }
@@ -353,8 +396,4 @@ function addressesOf({ address, otherAddress, port }: Endpoint): readonly string
   return otherAddress === undefined
     ? [hostPort(address, port)]
     : [hostPort(address, port), hostPort(otherAddress, port)];
-}
-
-function sameList(a: readonly Endpoint[], b: readonly Endpoint[]): boolean {
-  return a.length === b.length && a.every((endpoint, index) => endpoint === b[index]);
 }

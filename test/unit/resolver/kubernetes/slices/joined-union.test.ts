@@ -37,7 +37,6 @@ function slice(name: string, text: string, version: string): EndpointSlice {
 
 const both: SliceChoice = {
   families: ['IPv4', 'IPv6'],
-  lone: 'IPv4',
   ports: () => [{ port: 80, appProtocol: undefined }],
   accepts: () => true,
 };
@@ -200,9 +199,38 @@ describe('entries that cannot be joined', () => {
   it('without a uid are used with one family', () => {
     const world = new World({ v4: '?1R ?2R', v6: '?1R ?2R' });
     expect(world.shown).toEqual(['10.0.0.1 R', '10.0.0.2 R']);
-    world.set.choose({ ...both, lone: 'IPv6' });
     world.put('v4', '', 300);
     expect(world.shown).toEqual(['fd00::1 R', 'fd00::2 R']);
+  });
+
+  it.each([
+    ['are absent', ''],
+    ['are not ready', '?1N ?2N'],
+    ['are terminating and not serving', '?1X'],
+    ['are terminating, with ready ones in the other family', '?1T'],
+  ])('U4: IPv4 entries without a uid that %s hide no usable IPv6 ones', (_what, text) => {
+    expect(new World({ v4: text, v6: '?1R ?2R' }).shown).toEqual(['fd00::1 R', 'fd00::2 R']);
+  });
+
+  it('U4: without any usable entry they are used with IPv4', () => {
+    expect(new World({ v4: '?1N', v6: '?1N' }).shown).toEqual(['10.0.0.1 N']);
+    expect(new World({ v4: '?1T', v6: '?1T' }).shown).toEqual(['10.0.0.1 T']);
+  });
+
+  it('U4: IPv6 entries are used in the turn in which the last usable IPv4 one is lost, and IPv4 again when it is back', () => {
+    const world = new World({ v4: '?1R', v6: '?1R' });
+    world.put('v4', '?1N', 0);
+    expect(world.shown).toEqual(['fd00::1 R']);
+    world.put('v4', '?1R', 50);
+    expect(world.shown).toEqual(['10.0.0.1 R']);
+  });
+
+  it('on a host with one family the pods with a uid are used with that, and entries without one as on any host', () => {
+    const world = new World({});
+    world.set.choose({ ...both, only: 'IPv4' });
+    world.put('v4', '1R 2N', 300);
+    world.put('v6', '1R 2R ?7R', 300);
+    expect(world.shown).toEqual(['10.0.0.1 R', '10.0.0.2 N', 'fd00::7 R']);
   });
 
   it('with several addresses of one family are used with one family', () => {

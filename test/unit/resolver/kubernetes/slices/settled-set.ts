@@ -8,20 +8,13 @@ import { FakeClock } from '../../../../../src/testing/fake-clock.js';
 export class SettledSet {
   readonly #clock = new FakeClock();
   readonly #set: PublishedSet;
-  #choice: SliceChoice;
   #listed = new Map<string, Endpoint>();
 
   constructor(choice: SliceChoice) {
-    this.#choice = choice;
     this.#set = new PublishedSet(this.#clock, (endpoints) => {
       this.#listed = new Map(endpoints.map((endpoint) => [hostPort(endpoint.address, endpoint.port), endpoint]));
     });
     this.#set.choose(choice);
-  }
-
-  chooseLone(lone: 'IPv4' | 'IPv6'): void {
-    this.#choice = { ...this.#choice, lone };
-    this.#set.choose(this.#choice);
   }
 
   set(name: string, slice: EndpointSlice | undefined): void {

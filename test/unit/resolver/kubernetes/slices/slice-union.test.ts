@@ -38,7 +38,7 @@ function sliceSpeaking(
 }
 
 function union(...slices: readonly EndpointSlice[]): SettledSet {
-  const result = new SettledSet({ families: ['IPv4'], lone: 'IPv4', ports: ({ ports }) => ports, accepts: () => true });
+  const result = new SettledSet({ families: ['IPv4'], ports: ({ ports }) => ports, accepts: () => true });
   for (const each of slices) result.set(each.name, each);
   result.settle(new Set());
   return result;

@@ -22,7 +22,7 @@ class Stage {
       });
       this.published.push(text.join(' '));
     });
-    this.set.choose({ families: ['IPv4'], lone: 'IPv4', ports: () => [{ port: 80 }], accepts: () => true });
+    this.set.choose({ families: ['IPv4'], ports: () => [{ port: 80 }], accepts: () => true });
     this.put(first);
     this.clock.advance(1_000);
   }
@@ -48,6 +48,12 @@ class Stage {
     };
     const slice = parseSlice({ metadata, addressType: 'IPv4', endpoints } as Unchecked, 'orders') as EndpointSlice;
     this.set.put(name, slice);
+    this.set.settle();
+  }
+
+  /** Deletes a slice, as happens to all of them when their Service is deleted. */
+  remove(name = 's1'): void {
+    this.set.put(name, undefined);
     this.set.settle();
   }
 
@@ -152,6 +158,34 @@ describe('W6 publication', () => {
     stage.put('1R', 's2');
     stage.clock.advance(10_000);
     expect(stage.published).toEqual(['1R 2R']);
+  });
+
+  it('keeps endpoints that all vanished at once for a second, for the Service may be created again', () => {
+    const stage = new Stage('1R 2N 3T');
+    stage.remove();
+    expect(stage.last).toBe('1R');
+    stage.clock.advance(999);
+    expect(stage.last).toBe('1R');
+    stage.clock.advance(1);
+    expect(stage.last).toBe('');
+    expect(stage.clock.timers).toBe(0);
+  });
+
+  it('publishes nothing if a Service that was deleted is back within a second', () => {
+    const stage = new Stage('1R 2R');
+    stage.remove();
+    stage.clock.advance(900);
+    stage.put('2R 1R', 's2');
+    stage.clock.advance(5_000);
+    expect(stage.published).toEqual(['1R 2R']);
+  });
+
+  it('drops what vanished more than 250 ms ago as soon as other endpoints are listed', () => {
+    const stage = new Stage('1R 2R');
+    stage.remove();
+    stage.clock.advance(400);
+    stage.put('9N');
+    expect(stage.last).toBe('9N');
   });
 
   it('gives each endpoint its own 250 ms', () => {

@@ -14,7 +14,7 @@ it('W6: a pod of two addresses that is not ready any longer leaves in the same t
   const set = new PublishedSet(clock, (endpoints) => {
     published = endpoints;
   });
-  set.choose({ families: ['IPv4', 'IPv6'], lone: 'IPv4', ports: () => [{ port: 80 }], accepts: () => true });
+  set.choose({ families: ['IPv4', 'IPv6'], ports: () => [{ port: 80 }], accepts: () => true });
   const put = (name: string, pods: string): void => {
     const endpoints = pods
       .split(' ')

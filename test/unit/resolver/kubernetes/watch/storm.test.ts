@@ -32,7 +32,7 @@ class Storm {
   #version = 0;
 
   constructor() {
-    this.set.choose({ families: ['IPv4'], lone: 'IPv4', ports: () => [{ port: 80 }], accepts: () => true });
+    this.set.choose({ families: ['IPv4'], ports: () => [{ port: 80 }], accepts: () => true });
     for (let slice = 0; slice < SLICES; slice++) this.write(slice);
     this.clock.advance(10_000);
     this.published = [];
