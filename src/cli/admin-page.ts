@@ -1,17 +1,9 @@
-import type { BalancerSnapshot } from '../balancer/snapshot.js';
 import { offAbort, onAbort } from '../runtime/abort-listeners.js';
 import { systemClock } from '../runtime/clock.js';
 
 const TIMEOUT_MS = 5_000;
 /** The longest admin page that is read, in bytes: about 100,000 pods. */
 const MAX_BYTES = 64 * 1024 * 1024;
-
-/** What the admin page of a process says about the process. */
-export interface AdminFacts {
-  readonly balancers: readonly (BalancerSnapshot & { readonly id: number })[];
-  /** The clients that `evenkeel/register` found and does not balance; undefined if the process does not use it. */
-  readonly left: readonly LeftClient[] | undefined;
-}
 
 /** A client that is not balanced, and what to change so that it is. */
 export interface LeftClient {
@@ -20,8 +12,11 @@ export interface LeftClient {
   readonly remedy: string;
 }
 
-/** Reads the admin page at `url`, which ends with a slash. Rejects if there is no page, or if reading takes longer than 5 s. */
-export async function readAdminPage(url: URL, signal: AbortSignal): Promise<AdminFacts> {
+/**
+ * Reads from the admin page at `url`, which ends with a slash, the clients that `evenkeel/register` found and does not balance. Resolves to
+ * undefined if the process does not use it. Rejects if there is no page, or if reading takes longer than 5 s.
+ */
+export async function readLeftClients(url: URL, signal: AbortSignal): Promise<readonly LeftClient[] | undefined> {
   const reading = new AbortController();
   const stop = (): void => reading.abort();
   onAbort(signal, stop);
@@ -30,7 +25,7 @@ export async function readAdminPage(url: URL, signal: AbortSignal): Promise<Admi
   try {
     const response = await fetch(new URL('balancers', url), { signal: reading.signal });
     if (!response.ok) throw new Error(`status ${response.status}; is this the address of createAdminHandler()?`);
-    return factsOf(await textOf(response));
+    return leftClientsOf(await textOf(response));
   } finally {
     timer.cancel();
     offAbort(signal, stop);
@@ -51,10 +46,10 @@ async function textOf({ body }: Response): Promise<string> {
   return text + decoder.decode();
 }
 
-function factsOf(text: string): AdminFacts {
+function leftClientsOf(text: string): readonly LeftClient[] | undefined {
   try {
-    const { balancers, left } = JSON.parse(text) as Partial<AdminFacts>;
-    if (Array.isArray(balancers)) return { balancers, left: Array.isArray(left) ? left : undefined };
+    const { balancers, left } = JSON.parse(text) as { balancers?: unknown; left?: unknown };
+    if (Array.isArray(balancers)) return Array.isArray(left) ? left : undefined;
   } catch {
     // The response is not JSON, so it is no admin page.
   }

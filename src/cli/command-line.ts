@@ -24,15 +24,6 @@ export interface DoctorCommand {
   readonly json: boolean;
 }
 
-/** A parsed `evenkeel top` command line. */
-export interface TopCommand {
-  readonly name: 'top';
-  /** The URL of the admin page, with a slash at the end. */
-  readonly url: URL;
-  /** Whether to print the tables once instead of every second. */
-  readonly once: boolean;
-}
-
 /** A parsed `evenkeel explain` command line. */
 export interface ExplainCommand {
   readonly name: 'explain';
@@ -54,15 +45,9 @@ export interface ReplayCommand {
 }
 
 /** The command and its arguments. */
-export type Command =
-  | DoctorCommand
-  | TopCommand
-  | ExplainCommand
-  | ReplayCommand
-  | { readonly name: 'help' | 'version' };
+export type Command = DoctorCommand | ExplainCommand | ReplayCommand | { readonly name: 'help' | 'version' };
 
 export const help = `Usage: evenkeel doctor <target> [options]
-       evenkeel top <url> [--once]
        evenkeel explain <recording> [--call <number> | --at <time> | --pod <name>]
        evenkeel replay <recording>
 
@@ -94,8 +79,6 @@ Options of doctor
   --service-account <folder>    folder of the pod's service account (default /var/run/secrets/kubernetes.io/serviceaccount)
   --help (or -h), --version
 
-top shows what the balancers of a process are doing; <url> is its admin page, such as http://127.0.0.1:9901/.
-
 explain says why a call went to its pod; without --call it lists calls. <recording> is a file that flightRecorder() dumped.
 
   --call <number>               explain this call
@@ -116,13 +99,11 @@ export function parseCommandLine(args: readonly string[]): Command {
   if (values.version) return { name: 'version' };
   if (values.help || positionals.length === 0 || positionals[0] === 'help') return { name: 'help' };
   const [name, target, ...more] = positionals;
-  if (name === 'top') return topCommand(target, more, values.once);
   if (name === 'explain') return explainCommand(target, more, values);
   if (name === 'replay') return replayCommand(target, more, values);
   if (name !== 'doctor') {
-    throw usageError(`there is no command ${quoted(name ?? '', 80)}; there are doctor, top, explain and replay`);
+    throw usageError(`there is no command ${quoted(name ?? '', 80)}; there are doctor, explain and replay`);
   }
-  if (values.once) throw usageError('--once is for top');
   if (target === undefined) throw usageError('doctor needs a target, such as orders.shop:http');
   const address = targetOf(target);
   if (more.length > 0)
@@ -147,23 +128,18 @@ export function parseCommandLine(args: readonly string[]): Command {
     },
     timeoutMs: seconds * 1_000,
     connect: !values['no-connect'],
-    admin: values.admin === undefined ? undefined : pageUrl('--admin', values.admin),
+    admin: values.admin === undefined ? undefined : pageUrl(values.admin),
     watch: values.watch,
     json: values.json,
   };
 }
 
-function topCommand(url: string | undefined, more: readonly string[], once: boolean): TopCommand {
-  if (url === undefined || more.length > 0) throw usageError('top needs one URL, such as http://127.0.0.1:9901/');
-  return { name: 'top', url: pageUrl('top', url), once };
-}
-
 /** Checks the address of an admin page, and adds a final slash. */
-function pageUrl(who: string, url: string): URL {
+function pageUrl(url: string): URL {
   const page = url.endsWith('/') ? url : `${url}/`;
   const parsed = URL.canParse(page) ? new URL(page) : undefined;
   if (parsed === undefined || !/^https?:$/.test(parsed.protocol)) {
-    throw usageError(`${who} needs a URL, such as http://127.0.0.1:9901/, got ${quoted(url, 80)}`);
+    throw usageError(`--admin needs a URL, such as http://127.0.0.1:9901/, got ${quoted(url, 80)}`);
   }
   return parsed;
 }
@@ -211,7 +187,6 @@ function parse(args: readonly string[]) {
       options: {
         watch: { type: 'boolean', default: false },
         json: { type: 'boolean', default: false },
-        once: { type: 'boolean', default: false },
         timeout: { type: 'string', default: '10' },
         admin: { type: 'string' },
         'no-connect': { type: 'boolean', default: false },

@@ -12,7 +12,7 @@ import { literalAddress } from '../resolver/dns.js';
 import { hostFamilies } from '../resolver/host-families.js';
 import type { Target } from '../resolver/target-grammar.js';
 import { systemClock } from '../runtime/clock.js';
-import { readAdminPage } from './admin-page.js';
+import { readLeftClients } from './admin-page.js';
 import type { DoctorCommand } from './command-line.js';
 import { diagnose } from './diagnose.js';
 import { usable } from './endpoints.js';
@@ -72,8 +72,7 @@ async function examineHttp2({ tlsHost }: DoctorCommand, pod: Endpoint | undefine
 
 async function probeAdmin(url: URL, signal: AbortSignal): Promise<ProcessFacts> {
   try {
-    const { left } = await readAdminPage(url, signal);
-    return { url: url.href, left };
+    return { url: url.href, left: await readLeftClients(url, signal) };
   } catch (error) {
     const { message, cause } = asError(error);
     return { url: url.href, error: cause instanceof Error ? cause.message : message };

@@ -6,7 +6,6 @@ import { doctor } from './doctor.js';
 import { explain } from './explain.js';
 import { replay } from './replay.js';
 import { terminalText } from './terminal-text.js';
-import { type TerminalSize, top } from './top.js';
 
 // The exit codes below are those of sysexits(3), because 1 and 2 describe the Service.
 const WRONG_USAGE = 64;
@@ -39,8 +38,6 @@ async function main(args: readonly string[]): Promise<number> {
         return explain(command, write);
       case 'replay':
         return await replay(command, write);
-      case 'top':
-        return await top(command, { write, clear, size: terminalSize, signal: stopped.signal });
     }
   } catch (error) {
     if (isEvenkeelError(error, 'EVENKEEL_RECORDING')) {
@@ -58,15 +55,4 @@ async function main(args: readonly string[]): Promise<number> {
 
 function writeError(text: string): void {
   process.stderr.write(terminalText(text));
-}
-
-/** Clears the terminal. No other control sequence is ever sent to it. */
-function clear(): void {
-  process.stdout.write('\u001b[H\u001b[2J');
-}
-
-/** Returns the size of the terminal; undefined if the output goes to a file or to another program. */
-function terminalSize(): TerminalSize | undefined {
-  const { isTTY, rows, columns } = process.stdout;
-  return isTTY === true ? { rows, columns } : undefined;
 }

@@ -85,3 +85,13 @@ it('help lists every option', () => {
     expect(help).toContain(`--${option}`);
   }
 });
+
+it('accepts the address of an admin page with and without a trailing slash', () => {
+  for (const url of ['http://127.0.0.1:9901', 'http://127.0.0.1:9901/']) {
+    const admin = new URL('http://127.0.0.1:9901/');
+    expect(parseCommandLine(['doctor', 'orders.shop:80', '--admin', url])).toMatchObject({ admin });
+  }
+  for (const url of ['orders', 'ftp://a/']) {
+    expect(() => parseCommandLine(['doctor', 'orders.shop:80', '--admin', url]), url).toThrow('--admin needs a URL');
+  }
+});

@@ -132,15 +132,6 @@ function labelOf(value: number, unit: string): string {
   return unit === 'ops' ? `${short(value)}/s` : short(value);
 }
 
-/** What a terminal shows, as an HTML page. */
-export function terminalPage(command: string, text: string): string {
-  return `<!doctype html><meta charset="utf-8"><style>
-body { margin: 0; background: #111217; width: max-content }
-pre { margin: 0; padding: 16px 20px; color: #d8d9da; font: 14px/1.4 "DejaVu Sans Mono", monospace }
-b { color: #73bf69; font-weight: 400 }
-</style><pre><b>$ ${escaped(command)}</b>\n${escaped(text)}</pre>`;
-}
-
 function escaped(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('"', '&quot;');
 }

@@ -1,10 +1,9 @@
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { openChromium } from '../../../support/programs/chromium.js';
-import { runProgram } from '../../../support/programs/consumer.js';
 import { root } from '../../../support/programs/programs.js';
 import { BoardData, panelsOfBoard } from './board.js';
-import { boardPage, type Mark, terminalPage } from './drawing.js';
+import { boardPage, type Mark } from './drawing.js';
 import { Shop } from './shop.js';
 
 const image = (name: string): string => join(root, 'docs/images', name);
@@ -38,11 +37,8 @@ export async function drawPictures(): Promise<void> {
     await pause(6_000);
     const page = await context.newPage();
     await page.goto(`http://127.0.0.1:${shop.port}/`);
-    const url = `http://127.0.0.1:${shop.port}`;
     await pause(2_500);
     await page.screenshot({ path: image('admin-rolling-update.png') });
-    const cli = join(root, 'dist/cli/evenkeel.js');
-    const { stdout } = await runProgram(process.execPath, [cli, 'top', url, '--once'], root);
     await rolling;
     await pause(10_000);
     const toS = nowS();
@@ -57,8 +53,6 @@ export async function drawPictures(): Promise<void> {
     await blank.setViewportSize({ width: 1_440, height: 900 });
     await blank.setContent(boardPage(drawn, fromS, toS, marks));
     await blank.screenshot({ path: image('board.png'), fullPage: true });
-    await blank.setContent(terminalPage('npx evenkeel top http://127.0.0.1:9901', stdout));
-    await blank.locator('pre').screenshot({ path: image('top.png') });
     process.stdout.write(`${shop.answered} calls answered, ${shop.shed} shed, ${shop.failed} failed: ${shop.errors}\n`);
   } finally {
     await close();
