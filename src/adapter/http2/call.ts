@@ -20,6 +20,7 @@ import {
   loadReportHeader,
 } from '../kit/index.js';
 import type { CallStream, StreamOwner } from './call-stream.js';
+import { compact } from './chunks.js';
 import type { EndMessage } from './end-message.js';
 import {
   endMessageOf,
@@ -186,7 +187,7 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
 
   received(native: AttemptStream, chunk: Buffer): void {
     this.#endMessage?.add(chunk);
-    if (!this.stream.push(chunk)) native.pause();
+    if (!this.stream.push(compact(chunk))) native.pause();
   }
 
   ended(native: AttemptStream): void {

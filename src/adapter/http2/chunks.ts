@@ -1,7 +1,18 @@
 /** How much of a response may wait for its reader before Node's stream is paused, in bytes: as much as in Node's streams. */
 const ROOM_BYTES = 16_384;
 
+/** A chunk of a response is copied if it is a view of more than this many times its own size. */
+const MAX_WASTE = 8;
+
 type Result = IteratorResult<Uint8Array, undefined>;
+
+/**
+ * Returns a chunk that can wait for its reader. Node's chunks are views of everything that was read from the connection at once, which a few
+ * bytes would keep in memory.
+ */
+export function compact(chunk: Buffer): Buffer {
+  return chunk.buffer.byteLength > MAX_WASTE * chunk.length ? Buffer.from(chunk) : chunk;
+}
 
 /** What the reader of a response does, as far as others have to react. */
 export interface ReaderEvents {

@@ -61,8 +61,8 @@ export interface Http2Options extends BalancingOptions {
   readonly session?: SessionSettings | undefined;
   /**
    * How long a session with running requests may receive nothing before a PING is sent, in ms. gRPC servers close sessions that send PINGs
-   * often (as a rule more than one in 5 minutes); then the interval doubles. @defaultValue Infinity: no PING is sent, as with Connect and
-   * gRPC
+   * often (as a rule more than one in 5 minutes); then the interval doubles for that pod, up to 10 minutes. @defaultValue Infinity: no PING
+   * is sent, as with Connect and gRPC
    */
   readonly pingIntervalMs?: number | undefined;
   /** How long a pod may take to answer a PING before the session ends, in ms. @defaultValue 15000 */

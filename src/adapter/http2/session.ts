@@ -19,13 +19,37 @@ export interface SessionContext {
   readonly keepalive: Keepalive;
 }
 
-/** How often the sessions of a client send PINGs. The interval is shared, because servers may reject PINGs that come too often. */
+/** A pod that rejects PINGs as too many gets them less and less often, down to this interval in ms: gRPC servers allow one in 5 minutes. */
+const MAX_INTERVAL_MS = 600_000;
+/** The intervals of so many pods are remembered; older ones are forgotten. */
+const MAX_SLOWED = 1_000;
+
+/**
+ * How often the sessions of a client send PINGs. Servers may reject PINGs that come too often; a pod that does gets them less often, on
+ * later sessions as well. What one pod says changes nothing for others.
+ */
 export class Keepalive {
-  /** How long a session with running requests may receive nothing before a PING is sent, in ms; Infinity = no PING is sent. */
-  intervalMs: number;
+  readonly #intervalMs: number;
+  /** The intervals of pods that rejected PINGs, by the keys of their endpoints, in ms. */
+  readonly #slowed = new Map<string, number>();
 
   constructor(intervalMs: number) {
-    this.intervalMs = intervalMs;
+    this.#intervalMs = intervalMs;
+  }
+
+  /** How long a session to `endpoint` with running requests may receive nothing before a PING is sent, in ms; Infinity = no PING is sent. */
+  intervalMs({ key }: Endpoint): number {
+    return this.#slowed.get(key) ?? this.#intervalMs;
+  }
+
+  /** The pod at `endpoint` has ended a session because of too many PINGs. */
+  slowDown(endpoint: Endpoint): void {
+    const intervalMs = Math.min(2 * this.intervalMs(endpoint), Math.max(MAX_INTERVAL_MS, this.#intervalMs));
+    this.#slowed.delete(endpoint.key);
+    this.#slowed.set(endpoint.key, intervalMs);
+    if (this.#slowed.size <= MAX_SLOWED) return;
+    const [oldest] = this.#slowed.keys();
+    if (oldest !== undefined) this.#slowed.delete(oldest);
   }
 }
 
@@ -53,6 +77,7 @@ export class Http2Session implements GroupMember {
   #left = false;
   /** The number of the last stream that the pod may have processed, from its GOAWAY; Infinity before a GOAWAY. */
   #lastProcessed = Number.POSITIVE_INFINITY;
+  #hadTooManyPings = false;
   #failure: Error | undefined;
   #settleClosed!: (error: Error | undefined) => void;
   /** Stops sending PINGs on this session. */
@@ -159,6 +184,10 @@ export class Http2Session implements GroupMember {
     const socket = await open(signal);
     // Until Node's session takes over the socket, only this listener handles the socket's errors.
     socket.on('error', (error) => this.#failed(error));
+    socket.prependListener('end', () => {
+      if (!this.#left && wasReset(socket))
+        this.#failed(Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' }));
+    });
     if (signal.aborted) {
       socket.destroy();
       throw signal.reason;
@@ -191,11 +220,10 @@ export class Http2Session implements GroupMember {
 
   #goaway(code: number, lastStream: number, data: NodeJS.ArrayBufferView | undefined): void {
     this.#lastProcessed = lastStream;
-    if (
-      data !== undefined &&
-      Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString() === TOO_MANY_PINGS
-    ) {
-      this.#context.keepalive.intervalMs *= 2;
+    // A pod may send any number of GOAWAY frames on a session.
+    if (!this.#hadTooManyPings && isTooManyPings(data)) {
+      this.#hadTooManyPings = true;
+      this.#context.keepalive.slowDown(this.#endpoint);
     }
     this.#leave();
     // Node ends the session itself after an error code. What it says then is the reason why a session never opened.
@@ -245,14 +273,15 @@ export class Http2Session implements GroupMember {
   #keepAlive(): void {
     const { keepalive, options } = this.#context;
     const { clock, pingTimeoutMs } = options;
-    if (keepalive.intervalMs === Number.POSITIVE_INFINITY) return;
+    const intervalMs = keepalive.intervalMs(this.#endpoint);
+    if (intervalMs === Number.POSITIVE_INFINITY) return;
     let received = -1;
     const check = (): void => {
       const now = (this.#socket as Socket).bytesRead;
       const isSilent = now === received && this.streams > 0;
       received = now;
       if (isSilent) ping();
-      else timer = clock.timer(check, keepalive.intervalMs);
+      else timer = clock.timer(check, intervalMs);
     };
     const ping = (): void => {
       const isAlive = (): boolean => (this.#socket as Socket).bytesRead !== received;
@@ -269,7 +298,20 @@ export class Http2Session implements GroupMember {
         });
       }, pingTimeoutMs);
     };
-    let timer = clock.timer(check, keepalive.intervalMs);
+    let timer = clock.timer(check, intervalMs);
     this.#stopPings = () => timer.cancel();
   }
+}
+
+function isTooManyPings(data: NodeJS.ArrayBufferView | undefined): boolean {
+  return data !== undefined && Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString() === TOO_MANY_PINGS;
+}
+
+/**
+ * Whether a socket whose other side has ended was reset. The system reports a reset once: if Node's session writes at that moment, such as
+ * the acknowledgement of the pod's settings, the write gets the error, Node drops it, and the next read finds an end as if the pod had
+ * closed the connection in order. A connection that was reset no longer has another side, and one that was closed still has.
+ */
+function wasReset(socket: Socket): boolean {
+  return !socket.writableEnded && socket.remoteAddress === undefined;
 }

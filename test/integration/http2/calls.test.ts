@@ -2,13 +2,16 @@ import { once } from 'node:events';
 import { constants, createServer, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
 import type { AddressInfo, Socket } from 'node:net';
 import { type PerformanceEntry, PerformanceObserver } from 'node:perf_hooks';
+import { Worker } from 'node:worker_threads';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { createEndpoint } from 'evenkeel';
 import type { Http2Options } from 'evenkeel/http2';
 import { createCertificate } from 'evenkeel/testing/servers';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { resolveHttp2Options } from '../../../src/adapter/http2/options.js';
+import { Http2Session, Keepalive } from '../../../src/adapter/http2/session.js';
 import { http2Transport } from '../../../src/adapter/http2/transport.js';
+import { openSocket } from '../../../src/adapter/kit/index.js';
 import { ConnectPod } from '../../support/pods/connect-pods.js';
 import { RefusingHttp2Pod } from '../../support/pods/refusing-http2-pod.js';
 import { buildPackage, outputOf } from '../../support/programs/programs.js';
@@ -328,6 +331,47 @@ describe('the sessions to a pod', () => {
     await Promise.all(callers);
     await http2.close();
     for (const session of sessions) session.destroy();
+    server.close();
+  });
+
+  it('are lost with an error when the pod resets them while they write, which Node takes for an orderly end', async () => {
+    const state = new Int32Array(new SharedArrayBuffer(4));
+    const server = new Worker(new URL('support/resetting-server.mjs', import.meta.url), { workerData: { state } });
+    const [port] = (await once(server, 'message')) as [number];
+    const service = new URL('http://orders.shop');
+    const transport = http2Transport(service, resolveHttp2Options(service, {}));
+    const endpoint = createEndpoint({ address: '127.0.0.1', port });
+    const { closed } = await transport.connect(endpoint, new AbortController().signal);
+    // In this turn the pod's settings have arrived, and are acknowledged at its end: by then the connection is reset.
+    Atomics.store(state, 0, 1);
+    Atomics.notify(state, 0);
+    Atomics.wait(state, 0, 1);
+    await expect(closed).resolves.toMatchObject({ code: 'ECONNRESET' });
+    await server.terminate();
+  });
+
+  it('slow their PINGs down once, however often the pod says on one of them that there are too many', async () => {
+    const server = createServer();
+    server.on('session', (session) => {
+      for (let times = 0; times < 40; times++) session.goaway(0, 0, Buffer.from('too_many_pings'));
+      session.close();
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const endpoint = createEndpoint({ address: '127.0.0.1', port: (server.address() as AddressInfo).port });
+    const service = new URL('http://orders.shop');
+    const keepalive = new Keepalive(1_000);
+    const context = { origin: service, options: resolveHttp2Options(service, {}), keepalive };
+    const events = { ready: () => {}, lost: () => {} };
+    const { closed } = new Http2Session(
+      endpoint,
+      context,
+      (signal) => openSocket(endpoint, signal),
+      events,
+      () => {},
+    );
+    await closed;
+    expect(keepalive.intervalMs(endpoint)).toBe(2_000);
     server.close();
   });
 

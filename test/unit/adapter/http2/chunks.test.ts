@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Chunks } from '../../../../src/adapter/http2/chunks.js';
+import { Chunks, compact } from '../../../../src/adapter/http2/chunks.js';
 
 /** A body that is read, and what its owner heard of the reader. */
 function start() {
@@ -126,5 +126,14 @@ describe('the chunks of a response', () => {
     await chunks.next();
     await chunks.next();
     expect(heard).toEqual(['wanted']);
+  });
+
+  it('keep little more than themselves in memory', () => {
+    const read = Buffer.alloc(65_536, 'x').buffer;
+    const few = Buffer.from(read, 100, 3);
+    expect(compact(few)).toEqual(few);
+    expect(compact(few).buffer.byteLength).toBeLessThan(read.byteLength);
+    const many = Buffer.from(read, 100, 10_000);
+    expect(compact(many)).toBe(many);
   });
 });

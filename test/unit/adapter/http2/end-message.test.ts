@@ -41,4 +41,22 @@ describe('the message that ends a body', () => {
     expect(read(2, [message(0, 'one')])).toBeUndefined();
     expect(read(2, [])).toBeUndefined();
   });
+
+  it('is the first with the flag: nothing behind it is read', () => {
+    const many = Array.from({ length: 100 }, (_, index) => message(2, `${index}`));
+    expect(read(2, [Buffer.concat(many)])).toBe('0');
+    expect(read(2, many)).toBe('0');
+    expect(read(2, [message(2, '{}'), message(0, 'x'), Buffer.from([2])])).toBe('{}');
+    expect(read(2, [message(3, '{}'), message(2, '{}')])).toBeUndefined();
+  });
+
+  it('is copied, so that the memory behind the parts of a body is not kept', () => {
+    const end = new EndMessage(2);
+    for (const byte of message(2, '{"error":{}}')) {
+      const chunk = Buffer.from([byte]);
+      end.add(chunk);
+      chunk.fill(0);
+    }
+    expect(end.text).toBe('{"error":{}}');
+  });
 });
