@@ -22,12 +22,8 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const dist = join(root, 'dist');
-/** Run as programs of their own by tests and the playground; not part of the package's interface. */
-const programs = [
-  './dist/testing/servers/dns-server-main.js',
-  // What `register` loads when an app first needs it.
-  ...['node-http', 'undici', 'grpc-js', 'pages'].map((name) => `./dist/register/${name}.js`),
-];
+/** What `register` loads when an app first needs it; not part of the package's interface. */
+const ofRegister = ['node-http', 'undici', 'grpc-js', 'pages'].map((name) => `./dist/register/${name}.js`);
 /** Written as they are published, for Nodes that are too old for anything else. */
 const asTheyAre = ['register/register.cjs', 'register/register.d.cts'];
 /** Runs before the peer is loaded that its importer imports: a chunk of its own, which `sideEffects` of package.json names. */
@@ -147,7 +143,7 @@ function entryPoints() {
       .flatMap((target) => target.default ?? [])
       .filter((file) => file.endsWith('.js')),
     ...Object.values(bin),
-    ...programs,
+    ...ofRegister,
   ];
   const names = files.map((file) => file.replace(/^\.\/dist\/|\.js$/g, ''));
   return Object.fromEntries(names.map((name) => [name, `src/${name}.ts`]));

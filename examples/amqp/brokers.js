@@ -1,6 +1,6 @@
 // @ts-check
 /** RabbitMQ brokers on this machine, one cluster, and an API server for tests in place of Kubernetes. */
-import { createApiServer } from 'evenkeel/testing/servers';
+import { createApiServer } from '../../test/servers/index.js';
 import { RabbitBrokers, rabbitmqHint, rabbitmqPath } from '../../test/support/databases/rabbitmq/brokers.mjs';
 
 /** What is missing, and the command that installs it; undefined if nothing is. */

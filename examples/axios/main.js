@@ -8,7 +8,7 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { roundRobin } from 'evenkeel';
 import { endpointSlices } from 'evenkeel/kubernetes';
-import { createApiServer } from 'evenkeel/testing/servers';
+import { createApiServer } from '../../test/servers/index.js';
 import { ordersClient } from './orders-client.js';
 
 const api = await createApiServer();

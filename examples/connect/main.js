@@ -11,7 +11,7 @@ import { createConnectTransport } from '@connectrpc/connect-node';
 import { roundRobin } from 'evenkeel';
 import { createSessionManager } from 'evenkeel/http2';
 import { endpointSlices } from 'evenkeel/kubernetes';
-import { createApiServer } from 'evenkeel/testing/servers';
+import { createApiServer } from '../../test/servers/index.js';
 import { Orders } from './orders.js';
 
 const api = await createApiServer();

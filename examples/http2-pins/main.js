@@ -17,7 +17,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { createCertificate } from 'evenkeel/testing/servers';
+import { createCertificate } from '../../test/servers/index.js';
 
 const PODS = 5;
 const { values, positionals } = parseArgs({

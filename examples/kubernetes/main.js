@@ -11,9 +11,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { endpointSlices } from 'evenkeel/kubernetes';
-import { createApiServer } from 'evenkeel/testing/servers';
 import { createDispatcher } from 'evenkeel/undici';
 import { request } from 'undici';
+import { createApiServer } from '../../test/servers/index.js';
 import { exampleGrants } from './role.js';
 
 const PODS = ['orders-1', 'orders-2', 'orders-3'];

@@ -2,7 +2,7 @@
 /** Reads the rules of the Role in manifests/rbac.yaml, so that this program has those permissions and no others. */
 import { readFileSync } from 'node:fs';
 
-/** @typedef {import('evenkeel/testing/servers').Grant} Grant */
+/** @typedef {import('../../test/servers/index.js').Grant} Grant */
 
 /** @param {string} manifest the text of the file @param {string} namespace @returns {Grant[]} */
 export function grantsOf(manifest, namespace) {

@@ -1,6 +1,6 @@
 // @ts-check
 /** MariaDB servers on this machine, and an API server for tests in place of Kubernetes. */
-import { createApiServer } from 'evenkeel/testing/servers';
+import { createApiServer } from '../../test/servers/index.js';
 import {
   application,
   MariadbServers,

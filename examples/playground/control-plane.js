@@ -5,7 +5,7 @@
  * Where pods share 127.0.0.1 and differ by port, like pods behind a named `targetPort`, there is one slice per port number, and no
  * headless Service, because DNS answers contain only addresses.
  */
-import { createApiServer, createDnsServer } from 'evenkeel/testing/servers';
+import { createApiServer, createDnsServer } from '../../test/servers/index.js';
 
 const NAMESPACE = 'shop';
 

@@ -1,6 +1,6 @@
 // @ts-check
 /** Redis servers on this machine, and an API server for tests in place of Kubernetes. */
-import { createApiServer } from 'evenkeel/testing/servers';
+import { createApiServer } from '../../test/servers/index.js';
 import { RedisServers, redisHint, redisPath } from '../../test/support/databases/redis/servers.mjs';
 
 /** What is missing, and the command that installs it; undefined if nothing is. */

@@ -9,7 +9,7 @@ import { once } from 'node:events';
 import { roundRobin } from 'evenkeel';
 import { endpointSlices } from 'evenkeel/kubernetes';
 import { createRSocket } from 'evenkeel/rsocket';
-import { createApiServer } from 'evenkeel/testing/servers';
+import { createApiServer } from '../../test/servers/index.js';
 
 const api = await createApiServer();
 const service = api.service('shop', 'orders', { ports: [{ name: 'rsocket', port: 7000, targetPort: 'rsocket' }] });

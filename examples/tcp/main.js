@@ -8,7 +8,7 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { endpointSlices } from 'evenkeel/kubernetes';
 import { createConnector } from 'evenkeel/tcp';
-import { createApiServer } from 'evenkeel/testing/servers';
+import { createApiServer } from '../../test/servers/index.js';
 
 const api = await createApiServer();
 const service = api.service('shop', 'ticker', { ports: [{ name: 'ticker', port: 7000, targetPort: 'ticker' }] });

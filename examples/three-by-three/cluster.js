@@ -2,7 +2,7 @@
 /** Three pods, a Service in front of them that chooses per connection, and an API server that lists them. */
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { createApiServer } from 'evenkeel/testing/servers';
+import { createApiServer } from '../../test/servers/index.js';
 
 export const PODS = ['pod-1', 'pod-2', 'pod-3'];
 

@@ -7,8 +7,8 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { endpointSlices } from 'evenkeel/kubernetes';
-import { createApiServer } from 'evenkeel/testing/servers';
 import { createWebSockets } from 'evenkeel/ws';
+import { createApiServer } from '../../test/servers/index.js';
 
 const api = await createApiServer();
 const service = api.service('shop', 'chat', { ports: [{ name: 'ws', port: 8080, targetPort: 'ws' }] });

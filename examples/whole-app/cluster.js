@@ -3,7 +3,7 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { createApiServer, createDnsServer } from 'evenkeel/testing/servers';
+import { createApiServer, createDnsServer } from '../../test/servers/index.js';
 
 export async function startCluster() {
   const [apiServer, dnsServer] = await Promise.all([createApiServer(), createDnsServer()]);

@@ -1,7 +1,7 @@
 /**
  * What clients cost an API server, per Service: bytes of a list, of a streaming list and of one change; connections and memory of a
  * client with 1 to 20 Services, over HTTP/1.1 and in one HTTP/2 connection.
- * The API server is that of `evenkeel/testing/servers`, over TLS where memory is measured.
+ * The API server is `test/servers`, over TLS where memory is measured.
  *
  *   node --expose-gc test/bench/api-server.bench.mjs [--quick]
  */
@@ -10,7 +10,7 @@ import { once } from 'node:events';
 import { get } from 'node:http';
 import { createSecureServer } from 'node:http2';
 import { fileURLToPath } from 'node:url';
-import { createApiServer, createCertificate } from 'evenkeel/testing/servers';
+import { createApiServer, createCertificate } from '../servers/index.js';
 import { table } from './lib/table.mjs';
 
 const isQuick = process.argv.includes('--quick');

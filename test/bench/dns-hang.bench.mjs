@@ -18,7 +18,7 @@ const NAMES = 20;
 const READS = 4_000;
 const FILE = fileURLToPath(new URL('../../package.json', import.meta.url));
 
-const program = fileURLToPath(new URL('../../dist/testing/servers/dns-server-main.js', import.meta.url));
+const program = fileURLToPath(new URL('../servers/dns-program.js', import.meta.url));
 const server = spawn(process.execPath, [program], { stdio: ['pipe', 'pipe', 'inherit'] });
 const lines = createInterface({ input: server.stdout })[Symbol.asyncIterator]();
 const address = String((await lines.next()).value).replace('listening ', '');

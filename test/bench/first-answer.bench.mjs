@@ -11,7 +11,7 @@ import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { createApiServer, createDnsServer } from 'evenkeel/testing/servers';
+import { createApiServer, createDnsServer } from '../servers/index.js';
 import { table } from './lib/table.mjs';
 
 const PROCESSES = process.argv.includes('--quick') ? 5 : 40;

@@ -8,7 +8,7 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { endpointSlices } from 'evenkeel/kubernetes';
-import { createApiServer } from 'evenkeel/testing/servers';
+import { createApiServer } from '../servers/index.js';
 import { CONNECTIONS_PER_POD, httpClientKinds, names } from './lib/http-clients.mjs';
 import { faultSections, playAll } from './lib/http-faults.mjs';
 import { healthySections, measureHealthy } from './lib/http-healthy.mjs';

@@ -5,7 +5,7 @@
  *   fork('slice-storm.mjs'); receives { url }; send { seconds }; receives { written, seconds }
  */
 import { seededRng } from 'evenkeel/testing';
-import { createApiServer } from 'evenkeel/testing/servers';
+import { createApiServer } from '../../servers/index.js';
 
 const SLICES = 50;
 const MEMBERS = 100;

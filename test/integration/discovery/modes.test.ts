@@ -1,5 +1,5 @@
-import type { ServiceController } from 'evenkeel/testing/servers';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { ServiceController } from '../../servers/index.js';
 import { type DiscoveryWatch, DiscoveryWorld, reader } from '../../support/fixtures/discovery-world.js';
 
 const ports = [{ name: 'http', port: 80, targetPort: 8080 }];

@@ -4,7 +4,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 
-const program = fileURLToPath(new URL('../../../dist/testing/servers/dns-server-main.js', import.meta.url));
+const program = fileURLToPath(new URL('../../servers/dns-program.js', import.meta.url));
 
 it('the DNS server as a program takes commands line by line, and ends with its input', async () => {
   const child = spawn(process.execPath, [program, '--ttl', '7', '--domain', 'k8s.example']);

@@ -2,8 +2,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { DnsOptions } from 'evenkeel';
-import { createDnsServer, type DnsServer } from 'evenkeel/testing/servers';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createDnsServer, type DnsServer } from '../../servers/index.js';
 import { DnsWatch, ordersName } from '../../support/fixtures/dns-watch.js';
 import { freePort } from '../../support/programs/free-port.js';
 

@@ -1,7 +1,7 @@
 import { createBalancer, dns } from 'evenkeel';
 import { FakeClock, FakeTransport } from 'evenkeel/testing';
-import { createDnsServer, type DnsServer } from 'evenkeel/testing/servers';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createDnsServer, type DnsServer } from '../../servers/index.js';
 import { DnsWatch, ordersName } from '../../support/fixtures/dns-watch.js';
 import { until } from '../../support/until.js';
 

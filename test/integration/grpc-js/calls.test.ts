@@ -1,9 +1,9 @@
 import { credentials, InterceptingCall, type Interceptor, Metadata, status } from '@grpc/grpc-js';
 import { roundRobin, staticEndpoints } from 'evenkeel';
 import { serviceChannelOptions, serviceTarget } from 'evenkeel/grpc-js';
-import { createCertificate } from 'evenkeel/testing/servers';
 import { createChannel, createClientFactory, Metadata as NiceMetadata } from 'nice-grpc';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { createCertificate } from '../../servers/index.js';
 import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';
 import {

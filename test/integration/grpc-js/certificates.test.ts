@@ -11,8 +11,8 @@ import {
 } from '@grpc/grpc-js';
 import { staticEndpoints } from 'evenkeel';
 import { FakeClock } from 'evenkeel/testing';
-import { createCertificate } from 'evenkeel/testing/servers';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createCertificate } from '../../servers/index.js';
 import { until } from '../../support/until.js';
 import { Echo, type Orders, ordersClient, say, type Words } from './support/client.js';
 

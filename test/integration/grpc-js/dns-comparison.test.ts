@@ -1,8 +1,8 @@
 import { createServer } from 'node:net';
 import { credentials } from '@grpc/grpc-js';
 import { roundRobin } from 'evenkeel';
-import { createDnsServer } from 'evenkeel/testing/servers';
 import { expect, it, vi } from 'vitest';
+import { createDnsServer } from '../../servers/index.js';
 import { titleOf } from '../../support/title-of.js';
 import { connected, Echo, ordersClient, say } from './support/client.js';
 import { type Pod, Pods } from './support/pods.js';

@@ -6,8 +6,8 @@ import { networkInterfaces } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { dns, roundRobin } from 'evenkeel';
 import { endpointSlices } from 'evenkeel/kubernetes';
-import { createApiServer, createDnsServer } from 'evenkeel/testing/servers';
 import { createFetch } from 'evenkeel/undici';
+import { createApiServer, createDnsServer } from '../../servers/index.js';
 
 const PORT = 8080;
 const [, , world] = process.argv;

@@ -6,10 +6,10 @@ import { DiscoveryV1Api, KubeConfig, type V1EndpointSlice, Watch } from '@kubern
 import { createBalancer } from 'evenkeel';
 import { endpointSlices } from 'evenkeel/kubernetes';
 import { FakeTransport } from 'evenkeel/testing';
-import type { ApiServer } from 'evenkeel/testing/servers';
 import { describe, expect, it } from 'vitest';
 import { type DoctorCommand, parseCommandLine } from '../../../src/cli/command-line.js';
 import { doctor } from '../../../src/cli/doctor.js';
+import type { ApiServer } from '../../servers/index.js';
 import { sliceObject } from '../../support/fixtures/endpoint-cases.js';
 import { freePort } from '../../support/programs/free-port.js';
 import { until } from '../../support/until.js';

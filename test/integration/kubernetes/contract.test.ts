@@ -1,7 +1,7 @@
 import { endpointSlices } from 'evenkeel/kubernetes';
 import { FakeClock, seededRng } from 'evenkeel/testing';
-import { createApiServer } from 'evenkeel/testing/servers';
 import { resolverContract } from '../../contract/resolver.js';
+import { createApiServer } from '../../servers/index.js';
 import { sliceObject } from '../../support/fixtures/endpoint-cases.js';
 
 resolverContract({

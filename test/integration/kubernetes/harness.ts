@@ -10,8 +10,8 @@ import {
 } from 'evenkeel';
 import { type EndpointSlicesOptions, endpointSlices } from 'evenkeel/kubernetes';
 import { FakeClock, type FakeConnection, FakeTransport, seededRng, settle } from 'evenkeel/testing';
-import { type ApiServer, type ApiServerOptions, createApiServer } from 'evenkeel/testing/servers';
 import { afterEach } from 'vitest';
+import { type ApiServer, type ApiServerOptions, createApiServer } from '../../servers/index.js';
 import { RecordingListener } from '../../support/fixtures/recording-listener.js';
 import { freePort } from '../../support/programs/free-port.js';
 import { until } from '../../support/until.js';

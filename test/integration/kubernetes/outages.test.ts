@@ -1,7 +1,7 @@
 import { outcomes } from 'evenkeel';
 import { FakeClock } from 'evenkeel/testing';
-import type { ApiServer } from 'evenkeel/testing/servers';
 import { describe, expect, it } from 'vitest';
+import type { ApiServer } from '../../servers/index.js';
 import { sliceObject } from '../../support/fixtures/endpoint-cases.js';
 import { until } from '../../support/until.js';
 import { cleanUpAfterEach, openApi, WatchedService, WatchingBalancer } from './harness.js';

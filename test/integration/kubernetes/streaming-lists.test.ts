@@ -1,5 +1,5 @@
-import type { ServiceController } from 'evenkeel/testing/servers';
 import { describe, expect, it } from 'vitest';
+import type { ServiceController } from '../../servers/index.js';
 import { until } from '../../support/until.js';
 import { cleanUpAfterEach, openApi, WatchedService } from './harness.js';
 

@@ -1,7 +1,7 @@
 import { endpointSlices } from 'evenkeel/kubernetes';
-import { createApiServer } from 'evenkeel/testing/servers';
 import { createDispatcher } from 'evenkeel/undici';
 import { describe, expect, it } from 'vitest';
+import { createApiServer } from '../../servers/index.js';
 import { Pods } from '../../support/pods/pods.js';
 import { until } from '../../support/until.js';
 

@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
-import { createCertificate } from 'evenkeel/testing/servers';
 import { afterAll, beforeAll, describe, it } from 'vitest';
+import { createCertificate } from '../../servers/index.js';
 import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/databases/mariadb.js';
 import { buildPackage, expectToEnd } from '../../support/programs/programs.js';
 

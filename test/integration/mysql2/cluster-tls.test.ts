@@ -1,7 +1,7 @@
 import { staticEndpoints } from 'evenkeel';
 import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from 'evenkeel/mysql2';
-import { createCertificate } from 'evenkeel/testing/servers';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { createCertificate } from '../../servers/index.js';
 import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/databases/mariadb.js';
 
 const authority = createCertificate({ commonName: 'evenkeel test authority', hosts: [] });

@@ -2,8 +2,8 @@ import { inspect } from 'node:util';
 import { staticEndpoints } from 'evenkeel';
 import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from 'evenkeel/mysql2';
 import { FakeClock } from 'evenkeel/testing';
-import { createCertificate } from 'evenkeel/testing/servers';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { createCertificate } from '../../servers/index.js';
 import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/databases/mariadb.js';
 import { until } from '../../support/until.js';
 

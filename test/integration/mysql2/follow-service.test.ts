@@ -1,10 +1,10 @@
 import { once } from 'node:events';
 import { type FollowServiceOptions, followService, type ServiceFollower } from 'evenkeel/mysql2';
 import { FakeResolver } from 'evenkeel/testing';
-import { createCertificate } from 'evenkeel/testing/servers';
 import mysql, { type PoolCluster, type PoolConnection, type PoolOptions, type RowDataPacket } from 'mysql2';
 import mysqlPromise from 'mysql2/promise';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { createCertificate } from '../../servers/index.js';
 import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/databases/mariadb.js';
 import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';

@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
-import { createCertificate } from 'evenkeel/testing/servers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createCertificate } from '../../servers/index.js';
 import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/databases/mariadb.js';
 import {
   buildPackage,

@@ -1,8 +1,8 @@
 import { Agent } from 'node:http';
 import { roundRobin } from 'evenkeel';
 import { type AgentOptions, createAgent, type HttpServiceAgent } from 'evenkeel/node-http';
-import { createCertificate } from 'evenkeel/testing/servers';
 import { afterEach, describe, expect, it } from 'vitest';
+import { createCertificate } from '../../servers/index.js';
 import { connected } from '../../support/fixtures/connected.js';
 import { heard } from '../../support/fixtures/heard.js';
 import type { Pod, PodOptions } from '../../support/pods/pods.js';

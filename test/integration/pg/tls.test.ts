@@ -1,7 +1,7 @@
 import { staticEndpoints } from 'evenkeel';
 import { createPool, type PgPool, type PgPoolOptions } from 'evenkeel/pg';
-import { createCertificate } from 'evenkeel/testing/servers';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { createCertificate } from '../../servers/index.js';
 import {
   application,
   noPostgres,

@@ -1,8 +1,8 @@
 import { staticEndpoints } from 'evenkeel';
 import { createRSocket, type RSocketOptions } from 'evenkeel/rsocket';
 import { FakeClock, FakeResolver } from 'evenkeel/testing';
-import { createCertificate } from 'evenkeel/testing/servers';
 import { describe, expect, it } from 'vitest';
+import { createCertificate } from '../../servers/index.js';
 import { closedAfterEach } from '../../support/opened.js';
 import { ask, Heard, kinds, payload, running, startRSocket, states } from '../../support/pods/rsocket-calls.js';
 import { RSocketPod, type RSocketPodOptions } from '../../support/pods/rsocket-pods.js';

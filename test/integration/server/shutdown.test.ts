@@ -9,11 +9,11 @@ import { Client, credentials, type ServiceError } from '@grpc/grpc-js';
 import { gracefulShutdown, type ShutdownOptions } from 'evenkeel/server';
 import { createConnector } from 'evenkeel/tcp';
 import { FakeResolver } from 'evenkeel/testing';
-import { createCertificate } from 'evenkeel/testing/servers';
 import { createWebSockets } from 'evenkeel/ws';
 import { Pool } from 'undici';
 import { afterEach, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
+import { createCertificate } from '../../servers/index.js';
 import { until } from '../../support/until.js';
 
 interface LeavingPod {

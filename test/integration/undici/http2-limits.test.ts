@@ -7,9 +7,9 @@ import {
 } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { roundRobin, staticEndpoints } from 'evenkeel';
-import { createCertificate } from 'evenkeel/testing/servers';
 import { createDispatcher, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterEach, describe, expect, it } from 'vitest';
+import { createCertificate } from '../../servers/index.js';
 import { connected } from '../../support/fixtures/connected.js';
 import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';

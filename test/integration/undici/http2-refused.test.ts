@@ -1,8 +1,8 @@
 import { Readable } from 'node:stream';
 import { type ObserverEvents, roundRobin, staticEndpoints } from 'evenkeel';
-import { createCertificate } from 'evenkeel/testing/servers';
 import { createDispatcher, createFetch, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { createCertificate } from '../../servers/index.js';
 import { endText } from '../../support/fixtures/attempt-text.js';
 import { connected } from '../../support/fixtures/connected.js';
 import { Pods } from '../../support/pods/pods.js';

@@ -1,7 +1,7 @@
 import { type ObserverEvents, roundRobin, staticEndpoints, without } from 'evenkeel';
-import { createCertificate } from 'evenkeel/testing/servers';
 import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { createCertificate } from '../../servers/index.js';
 import { endText } from '../../support/fixtures/attempt-text.js';
 import { connected } from '../../support/fixtures/connected.js';
 import { Pods } from '../../support/pods/pods.js';

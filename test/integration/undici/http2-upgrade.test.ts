@@ -1,8 +1,8 @@
 import { createSecureServer, type Http2SecureServer, type ServerHttp2Session } from 'node:http2';
 import type { AddressInfo } from 'node:net';
-import { createCertificate } from 'evenkeel/testing/servers';
 import { createDispatcher, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createCertificate } from '../../servers/index.js';
 import { titleOf } from '../../support/title-of.js';
 import { carriesHttp2 } from './support/version.js';
 

@@ -1,7 +1,7 @@
 import { roundRobin, staticEndpoints } from 'evenkeel';
-import { createCertificate } from 'evenkeel/testing/servers';
 import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { createCertificate } from '../../servers/index.js';
 import { connected } from '../../support/fixtures/connected.js';
 import { type Pod, Pods } from '../../support/pods/pods.js';
 import { titleOf } from '../../support/title-of.js';

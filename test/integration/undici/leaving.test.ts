@@ -1,9 +1,9 @@
 import { PassThrough, Readable } from 'node:stream';
 import type { ObserverEvents } from 'evenkeel';
 import { FakeResolver } from 'evenkeel/testing';
-import { createCertificate } from 'evenkeel/testing/servers';
 import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createCertificate } from '../../servers/index.js';
 import { connected } from '../../support/fixtures/connected.js';
 import { HangingEndpoint } from '../../support/pods/hanging-endpoint.js';
 import { Pod, type PodOptions } from '../../support/pods/pods.js';

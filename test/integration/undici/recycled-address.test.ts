@@ -1,6 +1,6 @@
-import { createCertificate } from 'evenkeel/testing/servers';
 import { createDispatcher, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterEach, describe, expect, it } from 'vitest';
+import { createCertificate } from '../../servers/index.js';
 import { connected } from '../../support/fixtures/connected.js';
 import type { Pod } from '../../support/pods/pods.js';
 import { until } from '../../support/until.js';

@@ -1,8 +1,8 @@
 import { createServer } from 'node:net';
 import { dns } from 'evenkeel';
-import { createCertificate, createDnsServer } from 'evenkeel/testing/servers';
 import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createCertificate, createDnsServer } from '../../servers/index.js';
 import { connected } from '../../support/fixtures/connected.js';
 import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';

@@ -9,11 +9,11 @@ import {
 import type { AddressInfo, Socket } from 'node:net';
 import { type EndpointInit, inFlight, type Observer, shortestExpectedDelay } from 'evenkeel';
 import { FakeResolver } from 'evenkeel/testing';
-import { createCertificate } from 'evenkeel/testing/servers';
 import { createAppAgent, createDispatcher, type ServiceDispatcher } from 'evenkeel/undici';
 import * as undici from 'undici';
 import { afterEach, describe, expect, it } from 'vitest';
 import { WebSocketServer } from 'ws';
+import { createCertificate } from '../../servers/index.js';
 import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';
 import { carriesHttp2, isFrom8 } from './support/version.js';

@@ -1,6 +1,6 @@
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
-import type { Certificate } from '../../../src/testing/servers/api-server-certificate.js';
+import type { Certificate } from '../../servers/index.js';
 
 /**
  * How requests are refused. `goaway`: the connection accepts none. `reset`: the stream is reset with REFUSED_STREAM. `after-use`:

@@ -1,7 +1,6 @@
 import { seededRng } from '../../../src/testing/seeded-rng.js';
-import { type ApiServer, createApiServer } from '../../../src/testing/servers/api-server.js';
-import type { EndpointSliceObject } from '../../../src/testing/servers/api-server-objects.js';
-import type { ApiServerOptions } from '../../../src/testing/servers/api-server-options.js';
+import type { ApiServerOptions, EndpointSliceObject } from '../../servers/index.js';
+import { type ApiServer, createApiServer } from '../../servers/index.js';
 import { RawWatch } from './api-server-client.js';
 
 const servers: ApiServer[] = [];

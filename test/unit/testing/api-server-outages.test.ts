@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { FakeClock } from '../../../src/testing/fake-clock.js';
-import { createApiServer } from '../../../src/testing/servers/api-server.js';
+import { createApiServer } from '../../servers/index.js';
 import { until } from '../../support/until.js';
 import { get, open } from './api-server-client.js';
 import { closeAll, server, slice, watch } from './api-server-fixture.js';

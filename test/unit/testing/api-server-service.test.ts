@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
-import type { EndpointSliceObject } from '../../../src/testing/servers/api-server-objects.js';
-import { type Pod, ServiceController, type ServiceOptions } from '../../../src/testing/servers/api-server-service.js';
-import { ObjectStore, type StoreEvent } from '../../../src/testing/servers/api-server-store.js';
+import type { EndpointSliceObject } from '../../servers/index.js';
+import { ObjectStore, type Pod, ServiceController, type ServiceOptions, type StoreEvent } from '../../servers/index.js';
 
 function service(options: Partial<ServiceOptions> = {}): {
   controller: ServiceController;

@@ -1,6 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { FakeClock } from '../../../src/testing/fake-clock.js';
-import { createApiServer } from '../../../src/testing/servers/api-server.js';
 import { until } from '../../support/until.js';
 import { get } from './api-server-client.js';
 import { closeAll, ofOrders, server, slice, watch } from './api-server-fixture.js';
@@ -171,8 +170,4 @@ describe('TLS', () => {
     expect((await get(api.url, '', {}, undefined, api.ca)).status).toBe(200);
     await expect(get(api.url)).rejects.toMatchObject({ code: expect.stringMatching(/CERT|VERIFY|ISSUER/) });
   });
-});
-
-it('refuses unknown options', async () => {
-  await expect(createApiServer({ bookmarks: true } as never)).rejects.toMatchObject({ code: 'EVENKEEL_OPTION' });
 });

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { expect, it } from 'vitest';
-import { resetSocket } from '../../../src/testing/servers/reset-socket.js';
+import { resetSocket } from '../../servers/index.js';
 
 it.each([
   ['is open', () => {}],

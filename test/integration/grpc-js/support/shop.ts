@@ -1,6 +1,6 @@
 import type { Resolver } from 'evenkeel';
 import { endpointSlices } from 'evenkeel/kubernetes';
-import { type ApiServer, createApiServer, type ServiceController } from 'evenkeel/testing/servers';
+import { type ApiServer, createApiServer, type ServiceController } from '../../../servers/index.js';
 import type { Pod } from './pods.js';
 
 /** A cluster with the Service `orders` in the namespace `shop`, whose pods listen on loopback. */

@@ -1,8 +1,8 @@
 import { staticEndpoints } from 'evenkeel';
 import { FakeResolver } from 'evenkeel/testing';
-import { createCertificate } from 'evenkeel/testing/servers';
 import { createAppAgent } from 'evenkeel/undici';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { createCertificate } from '../../../servers/index.js';
 import { Pod } from '../../../support/pods/pods.js';
 import { type Client, clients } from './client.js';
 

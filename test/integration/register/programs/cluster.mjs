@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { createApiServer, createDnsServer } from 'evenkeel/testing/servers';
+import { createApiServer, createDnsServer } from '../../../servers/index.js';
 
 const PODS = 4;
 /** From a pod's listening to the first probe that finds it ready, and how long a pod that leaves serves on, in ms. */

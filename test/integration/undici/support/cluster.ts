@@ -1,6 +1,6 @@
 import type { Resolver } from 'evenkeel';
 import { endpointSlices } from 'evenkeel/kubernetes';
-import { type ApiServer, createApiServer, type ServiceController } from 'evenkeel/testing/servers';
+import { type ApiServer, createApiServer, type ServiceController } from '../../../servers/index.js';
 import { Pod, type PodOptions } from '../../../support/pods/pods.js';
 import { until } from '../../../support/until.js';
 import { Journal } from './journal.js';

@@ -1,5 +1,5 @@
 import type { ObserverEvents } from 'evenkeel';
-import { createCertificate } from 'evenkeel/testing/servers';
+import { createCertificate } from '../../../servers/index.js';
 import { Cluster } from './cluster.js';
 import { PROOF } from './proof.js';
 import { type Send, Tally } from './traffic.js';

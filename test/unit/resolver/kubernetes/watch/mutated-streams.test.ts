@@ -5,14 +5,15 @@ import { ListWatch } from '../../../../../src/resolver/kubernetes/watch/list-wat
 import { drawIndex, type Rng } from '../../../../../src/runtime/rng.js';
 import { FakeClock } from '../../../../../src/testing/fake-clock.js';
 import { seededRng } from '../../../../../src/testing/seeded-rng.js';
-import { answerList } from '../../../../../src/testing/servers/api-server-list.js';
-import type { EndpointSliceObject } from '../../../../../src/testing/servers/api-server-objects.js';
+import type { EndpointSliceObject } from '../../../../servers/index.js';
 import {
+  answerList,
+  bookmarkLine,
+  eventLine,
   ObjectStore,
   type StoredObject,
   type StoreEvent,
-} from '../../../../../src/testing/servers/api-server-store.js';
-import { bookmarkLine, eventLine } from '../../../../../src/testing/servers/api-server-watch.js';
+} from '../../../../servers/index.js';
 
 /** Ways a stream goes wrong. `none` ends it as it should. */
 const mutations = [

@@ -1,28 +1,12 @@
-#!/usr/bin/env node
-/**
- * The DNS server as a process of its own: `node dist/testing/servers/dns-server-main.js [--port 0] [--ttl 5] [--cache] [--domain
- * cluster.local]`. Prints `listening <ip>:<port>`, then reads one JSON command per line from stdin and answers each with one JSON line.
- * Ends when stdin ends.
- */
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
-import { createDnsServer, type DnsServer } from './dns-server.js';
-import type { DnsFault, DnsFaultScope } from './dns-server-faults.js';
-import type { DnsService } from './dns-server-kubernetes.js';
-import type { DnsNameRecords } from './dns-server-zone.js';
+import { createDnsServer } from './dns-server.js';
 
-/** One line of stdin; its fields are carried out in this order. */
-export interface DnsServerCommand {
-  readonly service?: DnsService;
-  readonly deleteService?: { readonly namespace: string; readonly name: string };
-  readonly records?: DnsNameRecords & { readonly name: string };
-  readonly deleteRecords?: string;
-  readonly clearFaults?: true;
-  readonly fault?: DnsFault & { readonly scope?: DnsFaultScope };
-  readonly acceptTcp?: boolean;
-  /** A name; the answer contains how often this name was queried. */
-  readonly count?: string;
-}
+/**
+ * The DNS server as a process of its own: `node test/servers/dns-program.js [--port 0] [--ttl 5] [--cache] [--domain cluster.local]`.
+ * Prints `listening <ip>:<port>`, then reads one JSON command per line from stdin and answers each with one JSON line. Ends when stdin
+ * ends.
+ */
 
 const { values } = parseArgs({
   options: {
@@ -46,14 +30,14 @@ console.log(`listening ${server.address}`);
 for await (const line of createInterface({ input: process.stdin })) {
   if (line.trim() === '') continue;
   try {
-    console.log(JSON.stringify(await run(server, JSON.parse(line) as DnsServerCommand)));
+    console.log(JSON.stringify(await run(server, JSON.parse(line))));
   } catch (error) {
     console.log(JSON.stringify({ error: String(error) }));
   }
 }
 await server.close();
 
-async function run(dns: DnsServer, command: DnsServerCommand): Promise<object> {
+async function run(dns, command) {
   if (command.service) dns.kubernetes.set(command.service);
   if (command.deleteService) dns.kubernetes.delete(command.deleteService.namespace, command.deleteService.name);
   if (command.records) dns.zone.set(command.records.name, command.records);

@@ -1,38 +1,99 @@
 import { isIPv6 } from 'node:net';
-import type { DnsAnswer, DnsRecord } from './dns-server-wire.js';
-import { canonicalName, negative } from './dns-server-zone.js';
 
-/** A pod behind a Service, as far as DNS sees it. */
-export interface DnsPod {
-  /** The pod's addresses: one, or one per family. */
-  readonly address: string | readonly string[];
-  /** Whether the pod is ready. A terminating pod is not ready, even while it still serves. @defaultValue true */
-  readonly ready?: boolean;
-  /** The pod's host name, as a StatefulSet sets it; CoreDNS names a pod without one after its address (`10-0-0-1`). */
-  readonly hostname?: string;
+/** How many CNAMEs are followed before a chain counts as a loop. */
+const MAX_CNAMES = 8;
+
+/** A zone of names and their records. To be changed only between queries. */
+export class DnsZone {
+  #names = new Map();
+
+  /** Sets all records of a name; `{}` is a name that exists without records (NODATA). */
+  set(name, records) {
+    this.#names.set(canonicalName(name), records);
+  }
+
+  /** Forgets a name, which is NXDOMAIN from now on. */
+  delete(name) {
+    this.#names.delete(canonicalName(name));
+  }
+
+  /** Answers queries for known names. The addresses of SRV targets go into the additional section. */
+  answer(name, type) {
+    const records = this.#names.get(canonicalName(name));
+    if (records === undefined) return undefined;
+    const ttl = records.ttl ?? 5;
+    if (records.cname !== undefined) {
+      return { rcode: 'NOERROR', answers: [{ name, ttl, type: 'CNAME', target: canonicalName(records.cname) }] };
+    }
+    const answers = dataOf(records, type).map((data) => ({ name, ttl, ...data }));
+    const additional = [];
+    for (const answer of answers) {
+      if (answer.type !== 'SRV') continue;
+      const target = this.#names.get(canonicalName(answer.target));
+      if (target === undefined) continue;
+      for (const data of [...dataOf(target, 'A'), ...dataOf(target, 'AAAA')]) {
+        additional.push({ name: answer.target, ttl: target.ttl ?? 5, ...data });
+      }
+    }
+    return { rcode: 'NOERROR', answers, additional };
+  }
 }
 
-/** A Service as CoreDNS's `kubernetes` plugin sees it. */
-export interface DnsService {
-  /** The Service's namespace, the middle part of its DNS name. */
-  readonly namespace: string;
-  /** The Service's name, the first part of its DNS name. */
-  readonly name: string;
-  /** The pods' ports for a headless Service, otherwise the Service's ports. @defaultValue [] */
-  readonly ports?: readonly { readonly name?: string; readonly port: number; readonly protocol?: 'TCP' | 'UDP' }[];
-  /** The Service's own addresses, one per family; absent for a headless Service. */
-  readonly clusterIPs?: readonly string[];
-  /** The name for which an ExternalName Service is an alias; its only record is then a CNAME. */
-  readonly externalName?: string;
-  /** The Service's pods, which a headless Service has as its records. @defaultValue [] */
-  readonly pods?: readonly DnsPod[];
-  /** Whether pods that are not ready are in the answer too. @defaultValue false */
-  readonly publishNotReadyAddresses?: boolean;
+/** Asks the sources in order, follows CNAMEs, and answers NXDOMAIN if no source knows the name. */
+export function resolveQuestion(sources, name, type) {
+  const chain = [];
+  let canonical = name;
+  for (let hop = 0; hop < MAX_CNAMES; hop++) {
+    const answer = firstAnswer(sources, canonical, type);
+    const [first] = answer.answers;
+    if (first?.type !== 'CNAME' || type === 'CNAME') {
+      return { ...answer, answers: [...chain, ...answer.answers] };
+    }
+    chain.push(first);
+    canonical = first.target;
+  }
+  return { rcode: 'SERVFAIL', answers: [] };
 }
 
-interface Target {
-  readonly address: string;
-  readonly name: string;
+/** Creates an answer without records; its SOA says how long it may be cached. */
+export function negative(rcode, zone, ttl) {
+  const soa = { name: zone, ttl, type: 'SOA', primary: `ns.dns.${zone}`, minimumTtl: ttl };
+  return { rcode, answers: [], authority: [soa] };
+}
+
+/** Returns a name in lower case, without the trailing dot. */
+export function canonicalName(name) {
+  const text = name.toLowerCase();
+  return text.endsWith('.') ? text.slice(0, -1) : text;
+}
+
+function firstAnswer(sources, name, type) {
+  for (const source of sources) {
+    const answer = source(name, type);
+    if (answer !== undefined) return answer;
+  }
+  return { rcode: 'NXDOMAIN', answers: [] };
+}
+
+function dataOf(records, type) {
+  switch (type) {
+    case 'A':
+      return (records.a ?? []).map((address) => ({ type: 'A', address }));
+    case 'AAAA':
+      return (records.aaaa ?? []).map((address) => ({ type: 'AAAA', address }));
+    case 'SRV':
+      return (records.srv ?? []).map(({ target, port, priority = 0, weight = 100 }) => ({
+        type: 'SRV',
+        priority,
+        weight,
+        port,
+        target: canonicalName(target),
+      }));
+    case 'PTR':
+      return records.ptr === undefined ? [] : [{ type: 'PTR', target: canonicalName(records.ptr) }];
+    default:
+      return [];
+  }
 }
 
 /**
@@ -41,35 +102,35 @@ interface Target {
  * NODATA for the other address family. A namespace's own name has no records, or is unknown if the namespace does not exist.
  */
 export class KubernetesZone {
-  readonly #domain: string;
+  #domain;
   /** How long answers are valid, in seconds, including the answer "no such name". */
-  ttl: number;
+  ttl;
   /** Existing namespaces, in addition to those of the zone's Services. */
-  readonly namespaces: Set<string> = new Set(['default', 'kube-system']);
-  readonly #services = new Map<string, DnsService>();
+  namespaces = new Set(['default', 'kube-system']);
+  #services = new Map();
 
-  constructor(domain: string, ttl: number) {
+  constructor(domain, ttl) {
     this.#domain = canonicalName(domain);
     this.ttl = ttl;
   }
 
   /** Adds or replaces a Service. */
-  set(service: DnsService): void {
+  set(service) {
     this.#services.set(`${service.name}.${service.namespace}`, service);
   }
 
   /** Removes a Service; its name is NXDOMAIN from now on. */
-  delete(namespace: string, name: string): void {
+  delete(namespace, name) {
     this.#services.delete(`${name}.${namespace}`);
   }
 
   /** Returns the absolute DNS name of a Service. */
-  nameOf(service: Pick<DnsService, 'namespace' | 'name'>): string {
+  nameOf(service) {
     return `${service.name}.${service.namespace}.svc.${this.#domain}`;
   }
 
   /** Answers a query; undefined for a name outside the cluster domain. */
-  answer(question: string, type: string): DnsAnswer | undefined {
+  answer(question, type) {
     const name = canonicalName(question);
     if (name === this.#domain) return this.#no('NOERROR');
     if (!name.endsWith(`.${this.#domain}`)) return undefined;
@@ -93,19 +154,13 @@ export class KubernetesZone {
     return labels.length < 2 ? this.#records(name, type, service, labels[0], undefined) : this.#no('NXDOMAIN');
   }
 
-  #hasNamespace(name: string): boolean {
+  #hasNamespace(name) {
     return this.namespaces.has(name) || [...this.#services.values()].some(({ namespace }) => namespace === name);
   }
 
-  #records(
-    name: string,
-    type: string,
-    service: DnsService,
-    podName: string | undefined,
-    srv: { readonly name: string; readonly protocol: string } | undefined,
-  ): DnsAnswer {
+  #records(name, type, service, podName, srv) {
     const serviceName = this.nameOf(service);
-    const targets: Target[] =
+    const targets =
       service.clusterIPs !== undefined && podName === undefined
         ? service.clusterIPs.map((address) => ({ address, name: serviceName }))
         : readyPods(service)
@@ -125,11 +180,11 @@ export class KubernetesZone {
     return answers.length === 0 ? this.#no('NOERROR') : { rcode: 'NOERROR', answers };
   }
 
-  #srv(name: string, targets: readonly Target[], ports: readonly { readonly port: number }[]): DnsAnswer {
+  #srv(name, targets, ports) {
     const weight = Math.max(1, Math.floor(100 / (targets.length * ports.length)));
-    const answers: DnsRecord[] = [];
+    const answers = [];
     // Two addresses under one name are one SRV record with two addresses.
-    const seen = new Set<string>();
+    const seen = new Set();
     for (const { name: target } of targets) {
       for (const { port } of ports) {
         if (seen.has(`${target}:${port}`)) continue;
@@ -145,16 +200,16 @@ export class KubernetesZone {
     };
   }
 
-  #address(name: string, address: string): DnsRecord {
+  #address(name, address) {
     return { name, ttl: this.ttl, type: isIPv6(address) ? 'AAAA' : 'A', address };
   }
 
-  #no(rcode: 'NOERROR' | 'NXDOMAIN'): DnsAnswer {
+  #no(rcode) {
     return negative(rcode, this.#domain, this.ttl);
   }
 }
 
-function readyPods(service: DnsService): Target[] {
+function readyPods(service) {
   const pods = (service.pods ?? []).filter((pod) => (pod.ready ?? true) || service.publishNotReadyAddresses);
   return pods.flatMap((pod) => {
     const addresses = typeof pod.address === 'string' ? [pod.address] : pod.address;

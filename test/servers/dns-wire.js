@@ -2,53 +2,15 @@
  * Encodes and decodes DNS messages (RFC 1035 section 4; SRV: RFC 2782; AAAA: RFC 3596; OPT: RFC 6891). Only what a name server for tests
  * needs: it decodes queries and encodes answers, with name compression like real servers.
  */
-const dnsTypes = { A: 1, NS: 2, CNAME: 5, SOA: 6, PTR: 12, TXT: 16, AAAA: 28, SRV: 33, OPT: 41 } as const;
+const dnsTypes = { A: 1, NS: 2, CNAME: 5, SOA: 6, PTR: 12, TXT: 16, AAAA: 28, SRV: 33, OPT: 41 };
 
-const dnsRcodes = { NOERROR: 0, FORMERR: 1, SERVFAIL: 2, NXDOMAIN: 3, NOTIMP: 4, REFUSED: 5 } as const;
-export type DnsRcode = keyof typeof dnsRcodes;
-
-/** A DNS record without its owner and TTL. Names are absolute, without the last dot. */
-export type DnsData =
-  | { readonly type: 'A' | 'AAAA'; readonly address: string }
-  | { readonly type: 'CNAME' | 'PTR' | 'NS'; readonly target: string }
-  | {
-      readonly type: 'SRV';
-      readonly priority: number;
-      readonly weight: number;
-      readonly port: number;
-      readonly target: string;
-    }
-  | { readonly type: 'SOA'; readonly primary: string; readonly minimumTtl: number };
-
-/** One record of a DNS answer; `ttl` is in seconds. */
-export type DnsRecord = { readonly name: string; readonly ttl: number } & DnsData;
-
-export interface DnsQuestion {
-  readonly name: string;
-  /** The name of the query type if it is known, otherwise its number as text. */
-  readonly type: string;
-}
-
-export interface DnsQuery {
-  readonly id: number;
-  readonly recursionDesired: boolean;
-  readonly question: DnsQuestion;
-  /** The longest UDP answer that the client accepts, in bytes: 512 unless the client sent an OPT record. */
-  readonly udpSize: number;
-}
-
-export interface DnsAnswer {
-  readonly rcode: DnsRcode;
-  readonly answers: readonly DnsRecord[];
-  readonly authority?: readonly DnsRecord[];
-  readonly additional?: readonly DnsRecord[];
-}
+const dnsRcodes = { NOERROR: 0, FORMERR: 1, SERVFAIL: 2, NXDOMAIN: 3, NOTIMP: 4, REFUSED: 5 };
 
 const CLASS_IN = 1;
 const MAX_POINTER = 0x3fff;
 
 /** Decodes a query; undefined for any message that is not one well-formed question. */
-export function decodeQuery(message: Buffer): DnsQuery | undefined {
+export function decodeQuery(message) {
   if (message.length < 12) return undefined;
   const flags = message.readUInt16BE(2);
   const isResponse = (flags & 0x8000) !== 0;
@@ -69,7 +31,7 @@ export function decodeQuery(message: Buffer): DnsQuery | undefined {
 }
 
 /** Encodes an answer. `truncated` sends only the header with the TC bit, which means "ask again over TCP". */
-export function encodeAnswer(query: DnsQuery, answer: DnsAnswer, truncated = false): Buffer {
+export function encodeAnswer(query, answer, truncated = false) {
   const { answers, authority = [], additional = [] } = truncated ? { answers: [] } : answer;
   const writer = new Writer();
   writer.u16(query.id);
@@ -98,24 +60,24 @@ class Writer {
   #buffer = Buffer.alloc(4_096);
   #length = 0;
   /** The offset at which each name tail was written, for compression pointers. */
-  readonly #offsets = new Map<string, number>();
+  #offsets = new Map();
 
-  u8(value: number): void {
+  u8(value) {
     this.#reserve(1);
     this.#length = this.#buffer.writeUInt8(value, this.#length);
   }
 
-  u16(value: number): void {
+  u16(value) {
     this.#reserve(2);
     this.#length = this.#buffer.writeUInt16BE(value, this.#length);
   }
 
-  u32(value: number): void {
+  u32(value) {
     this.#reserve(4);
     this.#length = this.#buffer.writeUInt32BE(value, this.#length);
   }
 
-  name(name: string, compress: boolean): void {
+  name(name, compress) {
     const labels = splitName(name);
     for (let index = 0; index < labels.length; index++) {
       const tail = labels.slice(index).join('.').toLowerCase();
@@ -125,7 +87,7 @@ class Writer {
         return;
       }
       if (offset === undefined && this.#length <= MAX_POINTER) this.#offsets.set(tail, this.#length);
-      const label = Buffer.from(labels[index] as string, 'latin1');
+      const label = Buffer.from(labels[index], 'latin1');
       this.u8(label.length);
       this.#reserve(label.length);
       this.#length += label.copy(this.#buffer, this.#length);
@@ -133,7 +95,7 @@ class Writer {
     this.u8(0);
   }
 
-  record(record: DnsRecord): void {
+  record(record) {
     this.name(record.name, true);
     this.u16(dnsTypes[record.type]);
     this.u16(CLASS_IN);
@@ -144,11 +106,11 @@ class Writer {
     this.#buffer.writeUInt16BE(this.#length - lengthAt - 2, lengthAt);
   }
 
-  bytes(): Buffer {
+  bytes() {
     return this.#buffer.subarray(0, this.#length);
   }
 
-  #data(record: DnsRecord): void {
+  #data(record) {
     switch (record.type) {
       case 'A':
         for (const part of record.address.split('.')) this.u8(Number(part));
@@ -174,7 +136,7 @@ class Writer {
     }
   }
 
-  #reserve(bytes: number): void {
+  #reserve(bytes) {
     if (this.#length + bytes <= this.#buffer.length) return;
     const bigger = Buffer.alloc((this.#length + bytes) * 2);
     this.#buffer.copy(bigger, 0, 0, this.#length);
@@ -182,8 +144,8 @@ class Writer {
   }
 }
 
-function readName(message: Buffer, start: number): { text: string; next: number } {
-  const labels: string[] = [];
+function readName(message, start) {
+  const labels = [];
   let at = start;
   for (;;) {
     const length = message.readUInt8(at);
@@ -195,7 +157,7 @@ function readName(message: Buffer, start: number): { text: string; next: number 
   }
 }
 
-function readUdpSize(message: Buffer, additionalAt: number): number {
+function readUdpSize(message, additionalAt) {
   const plain = 512;
   const hasOpt =
     message.readUInt16BE(10) > 0 &&
@@ -205,26 +167,25 @@ function readUdpSize(message: Buffer, additionalAt: number): number {
   return hasOpt ? Math.max(plain, Math.min(4_096, message.readUInt16BE(additionalAt + 3))) : plain;
 }
 
-function splitName(name: string): string[] {
+function splitName(name) {
   const text = name.endsWith('.') ? name.slice(0, -1) : name;
   return text === '' ? [] : text.split('.');
 }
 
-function ipv6Groups(address: string): number[] {
+function ipv6Groups(address) {
   const [head = '', tail] = address.split('::');
-  const groups = (part: string): number[] =>
-    part === '' ? [] : part.split(':').map((group) => Number.parseInt(group, 16));
+  const groups = (part) => (part === '' ? [] : part.split(':').map((group) => Number.parseInt(group, 16)));
   const before = groups(head);
   if (tail === undefined) return before;
   const after = groups(tail);
-  return [...before, ...new Array<number>(8 - before.length - after.length).fill(0), ...after];
+  return [...before, ...new Array(8 - before.length - after.length).fill(0), ...after];
 }
 
-function typeName(type: number): string {
+function typeName(type) {
   const entry = Object.entries(dnsTypes).find(([, value]) => value === type);
   return entry === undefined ? String(type) : entry[0];
 }
 
-function typeNumber(type: string): number {
-  return Object.hasOwn(dnsTypes, type) ? dnsTypes[type as keyof typeof dnsTypes] : Number(type);
+function typeNumber(type) {
+  return Object.hasOwn(dnsTypes, type) ? dnsTypes[type] : Number(type);
 }
