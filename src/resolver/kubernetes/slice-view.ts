@@ -4,11 +4,10 @@ import { ResolveError } from '../../errors.js';
 import { notify } from '../../observe/observer.js';
 import { type AddressFamily, onlyHostFamily } from '../host-families.js';
 import type { Resolution, ResolverContext, ResolverListener } from '../resolver.js';
-import { PortChoice } from './port-choice.js';
-import { ServicePresence } from './service-presence.js';
 import type { EndpointSlice, SliceMember } from './slices/endpoint-slice.js';
 import { type ChosenPort, PublishedSet } from './slices/published-set.js';
 import { portNames } from './slices/service-ports.js';
+import { absentService, portOf } from './watch/service-object.js';
 import { joinWatch, type Subscription, type WatchSubject, type WatchSubscriber } from './watch/shared-watch.js';
 
 /** What one resolver takes from a Service's slices: which port, which address family, and so on. */
@@ -34,10 +33,10 @@ export class SliceView implements Resolution, WatchSubscriber {
   readonly #context: ResolverContext;
   readonly #subscription: Subscription;
   readonly #set: PublishedSet;
-  readonly #portChoice: PortChoice;
-  readonly #presence: ServicePresence;
   /** The only address family that this host can use; undefined if it has both, or if that is unknown. */
   readonly #hostFamily: AddressFamily | undefined = onlyHostFamily();
+  /** The name of the port that was chosen last and was certain. */
+  #port: string | undefined;
   /** The address family and the port that the set was last made for. */
   #choice: string | undefined;
   #changed = new Set<string>();
@@ -61,30 +60,6 @@ export class SliceView implements Resolution, WatchSubscriber {
     const { clock, rng } = context;
     this.#set = new PublishedSet(clock, (endpoints) => this.#publish(endpoints));
     this.#subscription = joinWatch(options.subject, clock, rng, this);
-    this.#portChoice = new PortChoice({
-      port: options.port,
-      subject: options.subjectName,
-      lookup: (signal) => this.#subscription.service(signal),
-      clock,
-      rng,
-      changed: () => this.#settleLater(),
-      failed: (error) => {
-        this.#portFailure = error;
-        // If no slice has a port with the name, the empty set is published first, and then the error.
-        const follows = typeof options.port === 'string' && !this.#set.started;
-        if (error !== undefined && !follows) this.#fail(error);
-      },
-    });
-    this.#presence = new ServicePresence({
-      subject: options.subjectName,
-      lookup: (signal) => this.#subscription.service(signal),
-      clock,
-      found: (error) => {
-        this.#missing = error;
-        if (error === undefined) this.#settleLater();
-        else this.#fail(error);
-      },
-    });
     if (this.#subscription.synced) this.changed(new Set(this.#subscription.slices.names()));
     if (this.#subscription.failure === undefined) return;
     clock.defer(() => {
@@ -108,8 +83,6 @@ export class SliceView implements Resolution, WatchSubscriber {
     if (this.#closed) return;
     this.#closed = true;
     this.#set.close();
-    this.#portChoice.close();
-    this.#presence.close();
     this.#subscription.close();
   }
 
@@ -149,8 +122,9 @@ export class SliceView implements Resolution, WatchSubscriber {
         this.#sliceCount = slices.size;
         this.#tellCount(slices.size);
         if (this.#closed) return;
-        this.#presence.slices(slices.size);
       }
+      this.#subscription.service.show(portNames(slices.values()));
+      this.#findService();
       this.#merge();
     }
     if (!this.#stale || this.#failure !== undefined || !this.#set.started) return;
@@ -158,11 +132,43 @@ export class SliceView implements Resolution, WatchSubscriber {
     this.#listener.fresh();
   }
 
+  /** Reports if there seems to be no such Service. It has no slices then, so no event announces when it appears. */
+  #findService(): void {
+    const { slices, service } = this.#subscription;
+    let missing: ResolveError | undefined;
+    if (slices.size === 0) {
+      service.want();
+      missing = absentService(this.#options.subjectName, service.known);
+      if (missing !== undefined) service.again();
+    }
+    if ((missing === undefined) === (this.#missing === undefined)) return;
+    this.#missing = missing;
+    if (missing !== undefined) this.#fail(missing);
+  }
+
+  /** Returns the name of the port to use, or undefined while it is unknown. */
+  #choosePort(): string | undefined {
+    const { port, subjectName } = this.#options;
+    const { service } = this.#subscription;
+    const slices = [...this.#subscription.slices.values()];
+    const choice = portOf({ port, subject: subjectName, last: this.#port }, slices, service.known);
+    if (choice.isOpen) service.want();
+    if (choice.error !== undefined) service.again();
+    if (choice.isCertain) this.#port = choice.name;
+    if (this.#portFailure?.message !== choice.error?.message) {
+      this.#portFailure = choice.error;
+      // If no slice has a port with the name, the empty set is published first, and then the error.
+      const follows = typeof port === 'string' && !this.#set.started;
+      if (choice.error !== undefined && !follows) this.#fail(choice.error);
+    }
+    return choice.name;
+  }
+
   /** Passes the slices that changed on to the set, once it is known which port they are about. */
   #merge(): void {
     const { slices } = this.#subscription;
     const { podPort, family: wanted } = this.#options;
-    const name = podPort === undefined ? this.#portChoice.choose([...slices.values()]) : '';
+    const name = podPort === undefined ? this.#choosePort() : '';
     if (name === undefined) return;
     const preferred = wanted ?? this.#hostFamily ?? 'IPv4';
     const families: readonly AddressFamily[] = wanted === undefined ? [preferred, otherFamily(preferred)] : [wanted];

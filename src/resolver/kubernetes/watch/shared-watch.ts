@@ -5,13 +5,17 @@ import type { ApiAccess } from '../api/api-access.js';
 import { type ApiClient, HttpApiClient } from '../api/api-client.js';
 import { ApiNamespace } from '../api/namespace.js';
 import type { EndpointSlice } from '../slices/endpoint-slice.js';
-import { readService, type ServiceFacts } from '../slices/service-ports.js';
+import { readService } from '../slices/service-ports.js';
 import { SliceStore } from '../slices/slice-store.js';
 import { ListWatch } from './list-watch.js';
+import { ServiceObject } from './service-object.js';
 
 /** Follows the slices of a Service. Its methods are called in the same turn of the event loop in which an event arrives. */
 export interface WatchSubscriber {
-  /** The slices with these names may have changed. The set is empty if a complete list has arrived without any slice. */
+  /**
+   * The slices with these names may have changed. The set is empty if a complete list has arrived without any slice, or if there is news
+   * about the Service itself.
+   */
   changed(names: ReadonlySet<string>): void;
   failed(error: ResolveError): void;
   confirmed(): void;
@@ -36,8 +40,8 @@ export interface Subscription {
   readonly synced: boolean;
   /** The error that the API server cannot be reached; undefined while it can. */
   readonly failure: ResolveError | undefined;
-  /** Reads the Service object itself. Rejects if that fails. */
-  service(signal: AbortSignal): Promise<ServiceFacts>;
+  /** The Service object itself. */
+  readonly service: Omit<ServiceObject, 'listed' | 'close'>;
   /** The set seems outdated, so a pause of the watch ends sooner. */
   hurry(): void;
   close(): void;
@@ -71,6 +75,7 @@ class SharedWatch {
   readonly #onEmpty: () => void;
   readonly #slices = new SliceStore();
   readonly #client: ApiClient;
+  readonly #service: ServiceObject;
   readonly #loop: ListWatch;
   #synced = false;
   #failure: ResolveError | undefined;
@@ -84,6 +89,12 @@ class SharedWatch {
     const session = access.open(clock);
     this.#namespace = new ApiNamespace(namespace, session);
     this.#client = new HttpApiClient(session, clock, keepsProcessAlive);
+    this.#service = new ServiceObject({
+      read: async (signal) => await readService(this.#client, await this.#namespace.get(), service, signal),
+      clock,
+      rng,
+      changed: () => this.#tell((subscriber) => subscriber.changed(new Set())),
+    });
     this.#loop = new ListWatch({
       client: this.#client,
       namespace: () => this.#namespace.get(),
@@ -121,8 +132,7 @@ class SharedWatch {
       get failure() {
         return watch.#failure;
       },
-      service: async (signal) =>
-        await readService(this.#client, await this.#namespace.get(), this.#subject.service, signal),
+      service: this.#service,
       hurry: () => this.#loop.hurry(),
       close: () => this.#leave(subscriber),
     };
@@ -132,6 +142,7 @@ class SharedWatch {
     if (!this.#subscribers.delete(subscriber) || this.#subscribers.size > 0) return;
     this.#onEmpty();
     this.#loop.close();
+    this.#service.close();
     this.#client.close();
   }
 
@@ -139,6 +150,7 @@ class SharedWatch {
     const names = this.#slices.replace(slices);
     this.#full = false;
     this.#synced = true;
+    this.#service.listed();
     this.#tell((subscriber) => subscriber.changed(names));
   }
 

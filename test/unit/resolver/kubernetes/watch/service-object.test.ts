@@ -1,15 +1,21 @@
 import { describe, expect, it } from 'vitest';
-import type { ResolveError } from '../../../../src/errors.js';
-import { ApiFailure } from '../../../../src/resolver/kubernetes/api/api-failure.js';
-import { PortChoice } from '../../../../src/resolver/kubernetes/port-choice.js';
-import type { EndpointSlice } from '../../../../src/resolver/kubernetes/slices/endpoint-slice.js';
-import { parseService, type ServiceFacts } from '../../../../src/resolver/kubernetes/slices/service-ports.js';
-import { FakeClock, settle } from '../../../../src/testing/fake-clock.js';
-import { seededRng } from '../../../../src/testing/seeded-rng.js';
+import type { ResolveError } from '../../../../../src/errors.js';
+import { ApiFailure } from '../../../../../src/resolver/kubernetes/api/api-failure.js';
+import type { EndpointSlice } from '../../../../../src/resolver/kubernetes/slices/endpoint-slice.js';
+import {
+  parseService,
+  portNames,
+  type ServiceFacts,
+} from '../../../../../src/resolver/kubernetes/slices/service-ports.js';
+import { portOf, ServiceObject } from '../../../../../src/resolver/kubernetes/watch/service-object.js';
+import { FakeClock, settle } from '../../../../../src/testing/fake-clock.js';
+import { seededRng } from '../../../../../src/testing/seeded-rng.js';
 
 class Choosing {
   readonly clock = new FakeClock();
-  readonly choice: PortChoice;
+  readonly service: ServiceObject;
+  readonly #port: string | number | undefined;
+  #last: string | undefined;
   lookups = 0;
   changes = 0;
   error: ResolveError | undefined;
@@ -17,10 +23,9 @@ class Choosing {
   answer: () => Promise<ServiceFacts> = async () => parseService({});
 
   constructor(port: string | number | undefined) {
-    this.choice = new PortChoice({
-      port,
-      subject: 'shop/orders',
-      lookup: () => {
+    this.#port = port;
+    this.service = new ServiceObject({
+      read: () => {
         this.lookups += 1;
         return this.answer();
       },
@@ -29,19 +34,23 @@ class Choosing {
       changed: () => {
         this.changes += 1;
       },
-      failed: (error) => {
-        this.error = error;
-        this.errors += 1;
-      },
     });
   }
 
-  /** Chooses among slices that show these port names. */
+  /** Chooses among slices that show these port names, as a view of the slices does. */
   among(...names: readonly string[]): string | undefined {
     const ports = names.map((name, index) => ({ name, port: 8000 + index }));
-    return this.choice.choose([
-      { name: 's', version: '1', family: 'IPv4', ports, members: [], malformed: [] } satisfies EndpointSlice,
-    ]);
+    const slice: EndpointSlice = { name: 's', version: '1', family: 'IPv4', ports, members: [], malformed: [] };
+    const { service } = this;
+    service.show(portNames([slice]));
+    const wanted = { port: this.#port, subject: 'shop/orders', last: this.#last };
+    const choice = portOf(wanted, [slice], service.known);
+    if (choice.isOpen) service.want();
+    if (choice.error !== undefined) service.again();
+    if (choice.isCertain) this.#last = choice.name;
+    if (this.error?.message !== choice.error?.message) this.errors += 1;
+    this.error = choice.error;
+    return choice.name;
   }
 }
 
@@ -147,7 +156,7 @@ describe('S11 the port that a target means', () => {
     choosing.clock.advance(1);
     expect(choosing.changes).toBe(1);
     expect(choosing.among('http')).toBe('http');
-    choosing.choice.close();
+    choosing.service.close();
     expect(choosing.clock.timers).toBe(0);
   });
 
@@ -261,7 +270,7 @@ describe('S11 the port that a target means', () => {
     };
     choosing.among('http', 'metrics');
     await settle();
-    choosing.choice.close();
+    choosing.service.close();
     expect(choosing.clock.timers).toBe(0);
   });
 });
