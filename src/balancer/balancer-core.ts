@@ -18,6 +18,7 @@ import { RetryRules } from '../retry/retry-policy.js';
 import { checkKeys, checkNumber, checkSignal, optionError } from '../runtime/check.js';
 import type { Clock } from '../runtime/clock.js';
 import { Closing } from '../runtime/closing.js';
+import { ownProperties } from '../runtime/own-properties.js';
 import type { ResolvedBalancerOptions } from './balancer-options.js';
 import { CurrentPicker } from './current-picker.js';
 import { Endpoints } from './endpoints.js';
@@ -115,8 +116,9 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     return lease;
   }
 
-  async acquire(options: AcquireOptions = {}): Promise<CallLease<C>> {
-    checkKeys('acquire', options, acquireOptionNames);
+  async acquire(callersOptions: AcquireOptions = {}): Promise<CallLease<C>> {
+    checkKeys('acquire', callersOptions, acquireOptionNames);
+    const options = ownProperties(callersOptions);
     const { key, avoid, unlimited, signal } = options;
     const priority = checkPriority(options.priority);
     const { waitTimeoutMs } = this.#options;
@@ -162,8 +164,9 @@ export class BalancerCore<C> implements LeaseOwner<C> {
 
   async ready(options: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
     checkKeys('ready', options, signalOnly);
-    checkSignal('signal', options.signal);
-    return this.#endpoints.start.wait(options.signal);
+    const { signal } = ownProperties(options);
+    checkSignal('signal', signal);
+    return this.#endpoints.start.wait(signal);
   }
 
   snapshot(): BalancerSnapshot {
@@ -188,13 +191,14 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   }
 
   close(options: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
+    const { signal } = ownProperties(options);
     try {
       checkKeys('close', options, signalOnly);
-      checkSignal('signal', options.signal);
+      checkSignal('signal', signal);
     } catch (error) {
       return Promise.reject(error);
     }
-    return this.#closing.close(options.signal);
+    return this.#closing.close(signal);
   }
 
   [Symbol.asyncDispose](): Promise<void> {

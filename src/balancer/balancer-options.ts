@@ -24,6 +24,7 @@ import {
   requiredOption,
   rngOption,
 } from '../runtime/options.js';
+import { ownProperties } from '../runtime/own-properties.js';
 import type { Rng } from '../runtime/rng.js';
 import type { StageFactory } from '../stage/stage.js';
 import { stagesOf } from '../stage/standard-stages.js';
@@ -202,8 +203,9 @@ export function checkBalancingOptions(options: BalancingOptions): void {
 /** Fills in defaults and checks everything. Throws EVENKEEL_OPTION with the field and the invalid value. */
 export function resolveBalancerOptions<C>(options: BalancerOptions<C>): ResolvedBalancerOptions<C> {
   const resolved = balancerTable.resolve(options);
-  const isLoadRead = options.load !== undefined || resolved.picker.ignoresLoad !== true;
-  return { ...resolved, load: isLoadRead ? resolved.load : inFlight(), transport: options.transport };
+  const own = ownProperties(options);
+  const isLoadRead = own.load !== undefined || resolved.picker.ignoresLoad !== true;
+  return { ...resolved, load: isLoadRead ? resolved.load : inFlight(), transport: own.transport };
 }
 
 function resolverOf(name: string, value: unknown): Resolver {

@@ -3,6 +3,7 @@ import { isConnectError, outcomeOfSystemError } from '../endpoint/system-errors.
 import { isEvenkeelError } from '../errors.js';
 import { checkPriority, type Priority } from '../propagation/priority.js';
 import { checkBoolean, checkFunction, checkKeys, checkNumber, checkSignal } from '../runtime/check.js';
+import { ownProperties } from '../runtime/own-properties.js';
 import type { AttemptedCall, AttemptSource } from './attempted-call.js';
 import { Attempts } from './attempts.js';
 import { CallDeadline } from './call-deadline.js';
@@ -55,9 +56,14 @@ const MAX_DEADLINE_MS = 86_400_000;
 export type Use<C, T> = (handle: C, lease: Lease<C>, signal: AbortSignal | undefined) => T | Promise<T>;
 
 /** `Balancer.run`: one call over all its attempts. */
-export async function runCall<C, T>(balancer: AttemptSource<C>, use: Use<C, T>, options: RunOptions): Promise<T> {
+export async function runCall<C, T>(
+  balancer: AttemptSource<C>,
+  use: Use<C, T>,
+  callersOptions: RunOptions,
+): Promise<T> {
   checkFunction('use', use);
-  checkKeys('run', options, runOptionNames);
+  checkKeys('run', callersOptions, runOptionNames);
+  const options = ownProperties(callersOptions);
   const { deadlineMs, signal, idempotent, classify } = options;
   checkBoolean('idempotent', idempotent, false);
   checkPriority(options.priority);
@@ -67,7 +73,7 @@ export async function runCall<C, T>(balancer: AttemptSource<C>, use: Use<C, T>, 
   const limitMs = checkNumber('deadlineMs', deadlineMs, 0, { above: 0, max: MAX_DEADLINE_MS });
   const limit = new CallDeadline<C>(balancer.clock, balancer.name, limitMs, signal);
   try {
-    return await start(balancer, use, { ...options, signal: limit.signal }, limit);
+    return await start(balancer, use, ownProperties({ ...options, signal: limit.signal }), limit);
   } finally {
     limit.close();
   }

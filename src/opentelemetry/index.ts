@@ -3,6 +3,7 @@ import './check-version.js';
 
 import { type Tracer, trace } from '@opentelemetry/api';
 import { checkBoolean, checkKeys, optionError } from '../runtime/check.js';
+import { ownProperties } from '../runtime/own-properties.js';
 import { CallSpans } from './call-spans.js';
 
 export type { MeterLike } from '../metrics/opentelemetry.js';
@@ -51,10 +52,11 @@ export interface Traces {
  */
 export function instrumentTraces(options: TracesOptions = {}): Traces {
   checkKeys('options', options, ['tracer', 'propagate', 'attemptKind']);
-  const { tracer = trace.getTracer('evenkeel'), attemptKind = 'internal' } = options;
+  const own = ownProperties(options);
+  const { tracer = trace.getTracer('evenkeel'), attemptKind = 'internal' } = own;
   if (typeof tracer?.startSpan !== 'function') throw optionError('tracer', 'a Tracer of @opentelemetry/api', tracer);
   if (attemptKind !== 'internal' && attemptKind !== 'client')
     throw optionError('attemptKind', "'internal' or 'client'", attemptKind);
-  const propagates = checkBoolean('propagate', options.propagate, true);
+  const propagates = checkBoolean('propagate', own.propagate, true);
   return new CallSpans(tracer, attemptKind, propagates);
 }

@@ -5,6 +5,7 @@ import { type MetricsOptions, metricsTable, selectionOf } from '../metrics/selec
 import { checkKeys, optionError } from '../runtime/check.js';
 import type { Complete } from '../runtime/complete.js';
 import { choiceOption, optionTable } from '../runtime/options.js';
+import { ownProperties } from '../runtime/own-properties.js';
 
 /** Options of `instrumentMetrics`: the meter, and which metrics are reported. An invalid option throws EVENKEEL_OPTION. */
 export interface InstrumentMetricsOptions extends MetricsOptions {
@@ -21,7 +22,7 @@ export interface InstrumentMetricsOptions extends MetricsOptions {
 export function instrumentMetrics(options: InstrumentMetricsOptions = {}): { readonly stop: () => void } {
   checkKeys('options', options, ['meter', ...metricsTable.names]);
   const selection = selectionOf(options);
-  const { meter = metrics.getMeter('evenkeel') } = options;
+  const { meter = metrics.getMeter('evenkeel') } = ownProperties(options);
   if (typeof meter?.createHistogram !== 'function' || typeof meter.addBatchObservableCallback !== 'function') {
     throw optionError('meter', 'a Meter of @opentelemetry/api', meter);
   }

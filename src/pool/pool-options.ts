@@ -1,6 +1,7 @@
 import { checkNumber } from '../runtime/check.js';
 import type { Complete } from '../runtime/complete.js';
 import { numberOption, type OptionTable, optionTable } from '../runtime/options.js';
+import { ownProperties } from '../runtime/own-properties.js';
 
 /** Options for a balancer's connections: how they are opened, kept and closed. An invalid option throws EVENKEEL_OPTION. */
 export interface PoolOptions {
@@ -52,7 +53,7 @@ export function resolvePoolOptions(options: PoolOptions = {}): ResolvedPoolOptio
   const { reconnectInitialMs } = resolved;
   const reconnectMaxMs = checkNumber(
     'pool.reconnectMaxMs',
-    options.reconnectMaxMs,
+    ownProperties(options).reconnectMaxMs,
     Math.max(reconnectInitialMs, poolDefaults.reconnectMaxMs),
     { min: reconnectInitialMs, max: 3_600_000 },
   );

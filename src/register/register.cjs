@@ -132,7 +132,7 @@ function register() {
       say(`this pod has a proxy of ${mesh}, which balances already: evenkeel stays out`);
       return;
     }
-    config = settings.config === undefined ? {} : readConfig(settings.config);
+    config = settings.config === undefined ? ownProperties({}) : readConfig(settings.config);
     if (settings.admin !== undefined || settings.metrics !== undefined) require('./pages.js').startPages(settings, say);
   }
 
@@ -172,7 +172,12 @@ function readConfig(path) {
       throw new Error(`EVENKEEL_CONFIG: ${path} has no option "${name}"; there are http, fetch, grpc and discovery`);
     }
   }
-  return config;
+  return ownProperties(config);
+}
+
+/** What own-properties.ts does, for what is read before the engines are loaded. */
+function ownProperties(options) {
+  return Object.assign(Object.create(null), options);
 }
 
 /** Requests of http and https: those through Node's own Agent class, whichever of its objects. */
@@ -297,7 +302,7 @@ function agentOptions(agent) {
   const factory = partOf('factory');
   // In a minified bundle all names are others.
   const hasFactory = name === 'Agent' && factory !== undefined && factory.name !== 'defaultFactory';
-  return Object.assign({ hasFactory }, partOf('options'));
+  return Object.assign(ownProperties({ hasFactory }), partOf('options'));
 }
 
 /** Whether an Agent says how to connect, which is not meant for pods. */

@@ -1,7 +1,7 @@
 import type { ConnectionOptions } from 'node:tls';
 import type { Agent, Dispatcher } from 'undici';
 import { withTls } from '../adapter/http/app-options.js';
-import { balancerDefaults } from '../adapter/kit/index.js';
+import { balancerDefaults, ownProperties } from '../adapter/kit/index.js';
 import { resolveServiceOptions, type ServiceOptions } from '../adapter/undici/app-agent/app-options.js';
 import { type AppInterceptor, type AppInterceptorOptions, appInterceptor } from '../adapter/undici/index.js';
 import { discoveryOf, type EngineOptions, serviceOptionsOf, servicesRule, stockError } from './engine.js';
@@ -75,7 +75,7 @@ function settingsOf(own: Agent.Options): ServiceOptions {
 
 /** How long an app's Agent lets a connection take to open, in ms; undefined if the app does not say so. */
 function connectTimeoutOf({ connect, connectTimeout }: Agent.Options): number | undefined {
-  const timeoutMs = (typeof connect === 'object' ? connect?.timeout : undefined) ?? connectTimeout;
+  const timeoutMs = (typeof connect === 'object' ? ownProperties(connect)?.timeout : undefined) ?? connectTimeout;
   if (typeof timeoutMs !== 'number') return undefined;
   // undici's 0 is no limit.
   return timeoutMs === 0 ? MAX_CONNECT_TIMEOUT_MS : Math.min(timeoutMs, MAX_CONNECT_TIMEOUT_MS);
@@ -93,7 +93,7 @@ const MIN_WAIT_MS = 1_000;
  */
 function withConnectTimeout(options: ServiceOptions, connectTimeoutMs: number | undefined): ServiceOptions {
   if (connectTimeoutMs === undefined) return options;
-  const { connections, pool, waitTimeoutMs = balancerDefaults.waitTimeoutMs } = options;
+  const { connections, pool, waitTimeoutMs = balancerDefaults.waitTimeoutMs } = ownProperties(options);
   const leastMs = connections === undefined ? MIN_WAIT_MS : waitTimeoutMs;
   return {
     ...options,

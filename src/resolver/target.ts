@@ -2,6 +2,7 @@ import { type AllowAddresses, allowAddressesOption } from '../endpoint/unsafe-ad
 import { checkFunction, checkKeys, optionError } from '../runtime/check.js';
 import type { Filled } from '../runtime/complete.js';
 import { checkedOption, choiceOption, numberOption, type OptionTable, optionTable } from '../runtime/options.js';
+import { ownProperties } from '../runtime/own-properties.js';
 import { deferred } from './deferred.js';
 import { type DiscoveryService, discovery } from './discovery.js';
 import { type DnsOptions, type DnsSettings, dns, dnsSettingsTable, literalAddress, resolveDnsOptions } from './dns.js';
@@ -150,7 +151,7 @@ function plain(
     return { ...staticEndpoints([{ address: literal, port }]), name: target };
   }
   const { host: _host, port: _port, srv: _srv, ...settings } = resolveDnsOptions(dnsOptions(host, port, options));
-  const { kubernetes: access, connections, connectionAgeMs, sliceGraceMs } = options;
+  const { connections, connectionAgeMs, sliceGraceMs } = options;
   return discovery({
     target,
     host,
@@ -160,6 +161,7 @@ function plain(
       const { inClusterAvailable } = await import('./kubernetes/index.js');
       // A kubeconfig on this machine is never used unless the options name it: it may belong to another cluster, or have more
       // permissions than the program should.
+      const access = ownProperties(options.kubernetes);
       const named = access.apiServer !== undefined || access.kubeConfig !== undefined;
       if (!named && !(await inClusterAvailable(access.inCluster))) return noPod;
       return sliceResolver(service, options, onSlices);

@@ -1,5 +1,6 @@
 import { EvenkeelError } from '../errors.js';
 import { closestOf } from './did-you-mean.js';
+import { ownProperties } from './own-properties.js';
 
 /** The numbers that an option may take. */
 export interface NumberBounds {
@@ -81,13 +82,15 @@ export function checkNoOptions(name: string, args: readonly unknown[]): void {
   throw new EvenkeelError('EVENKEEL_OPTION', `${name}() takes no options, got ${describe(args[0])}`);
 }
 
-function isWithin(value: number, { min, above, max, integer, infinite }: NumberBounds): boolean {
+function isWithin(value: number, bounds: NumberBounds): boolean {
+  const { min, above, max, integer, infinite } = ownProperties(bounds);
   if (value === Number.POSITIVE_INFINITY) return infinite === true;
   if (!Number.isFinite(value) || (integer && !Number.isInteger(value))) return false;
   return !(value < (min ?? value) || value <= (above ?? Number.NEGATIVE_INFINITY) || value > (max ?? value));
 }
 
-function describeBounds({ min, above, max, integer, infinite }: NumberBounds): string {
+function describeBounds(bounds: NumberBounds): string {
+  const { min, above, max, integer, infinite } = ownProperties(bounds);
   const kind = integer ? 'a whole number' : 'a number';
   const limits: string[] = [];
   if (above !== undefined) limits.push(`above ${above}`);

@@ -8,6 +8,7 @@ import {
   optionError,
 } from './check.js';
 import { type Clock, systemClock } from './clock.js';
+import { ownProperties } from './own-properties.js';
 import { type Rng, systemRng } from './rng.js';
 
 /** The default value of an option and the check of its values. */
@@ -58,9 +59,11 @@ export function optionTable<Settings extends object>(
   const prefix = path === 'options' ? '' : `${path}.`;
   const defaults = Object.fromEntries(entries.map(([name, option]) => [name, option.default])) as Settings;
   const resolveOwn = (values: object, ownPrefix: string = prefix): Settings => {
+    const own = ownProperties(values) as Readonly<Record<string, unknown>>;
     const resolved = entries.map(([name, option]) => {
-      const value = (values as Readonly<Record<string, unknown>>)[name];
-      if (value === undefined && option.isRequired !== true) return [name, option.default];
+      const value = own[name];
+      const isRequired = Object.hasOwn(option, 'isRequired') && option.isRequired === true;
+      if (value === undefined && !isRequired) return [name, option.default];
       return [name, option.check(`${ownPrefix}${name}`, value)];
     });
     return Object.fromEntries(resolved) as Settings;

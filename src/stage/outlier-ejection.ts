@@ -4,6 +4,7 @@ import { checkNumber, optionError } from '../runtime/check.js';
 import type { Complete } from '../runtime/complete.js';
 import { described } from '../runtime/described.js';
 import { numberOption, type OptionTable, optionTable } from '../runtime/options.js';
+import { ownProperties } from '../runtime/own-properties.js';
 import { OutlierRecord, type OutlierRules } from './outlier-record.js';
 import { deservesPanic } from './panic.js';
 import type { Stage, StageContext, StageFactory } from './stage.js';
@@ -140,7 +141,7 @@ function resolveRules(options: OutlierEjectionOptions): OutlierRules {
   const { baseEjectionMs } = rules;
   const maxEjectionMs = checkNumber(
     'outlierEjection.maxEjectionMs',
-    options.maxEjectionMs,
+    ownProperties(options).maxEjectionMs,
     Math.max(baseEjectionMs, outlierEjectionTable.defaults.maxEjectionMs),
     { min: baseEjectionMs, max: 86_400_000 },
   );

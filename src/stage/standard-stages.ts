@@ -1,5 +1,6 @@
 import { optionError } from '../runtime/check.js';
 import { described, descriptionOf } from '../runtime/described.js';
+import { ownProperties } from '../runtime/own-properties.js';
 import { conditions } from './conditions.js';
 import { outlierEjection } from './outlier-ejection.js';
 import { panic } from './panic.js';
@@ -59,7 +60,7 @@ export function stagesOf(stages: readonly StageFactory[] = []): readonly StageFa
   const own: StageFactory[] = [];
   const named = new Map<string, StageFactory>(Object.entries(standard).map(([name, make]) => [name, make()]));
   for (const stage of stages) {
-    const { name = '', options = [] } = descriptionOf(stage) ?? {};
+    const { name = '', options = [] } = ownProperties(descriptionOf(stage) ?? { name: '', options: [] });
     if (name === 'without') for (const standardName of options as StandardStageName[]) named.delete(standardName);
     else if (order.includes(name)) named.set(name, stage);
     else own.push(stage);

@@ -5,9 +5,11 @@ import {
   balancingTable,
   checkFunction,
   checkKeys,
+  checkTlsOptions,
   type Dial,
   type DialledConnection,
   optionError,
+  ownProperties,
   placingTable,
   SocketPlacer,
 } from '../kit/index.js';
@@ -70,7 +72,7 @@ class ServiceBrokers implements Brokers {
 
   constructor(url: BrokerUrl, options: BrokersOptions) {
     checkObject('options', options);
-    const { onLeaving, stages = [], ...rest } = options;
+    const { onLeaving, stages = [], ...rest } = ownProperties(options);
     if (onLeaving !== undefined) checkFunction('onLeaving', onLeaving);
     // The placer would accept a `tls` option, but with AMQP the library does TLS itself.
     checkKeys('options', rest, [...balancingTable.names, ...placingTable.names]);
@@ -106,8 +108,10 @@ class ServiceBrokers implements Brokers {
     options?: Omit<O, 'findServers'>,
   ): M {
     checkFunction('connect', connect);
-    const connectOptions: object & { readonly connectionOptions?: object } = options ?? {};
+    const connectOptions: object & { readonly connectionOptions?: object } = ownProperties(options ?? {});
     checkObject('options', connectOptions);
+    const { connectionOptions: own = {} } = connectOptions;
+    const socketOptions = checkTlsOptions('options.connectionOptions', own);
     refuse(connectOptions, ['findServers']);
     let dial: Dial | undefined;
     const closing = new AbortController();
@@ -120,7 +124,7 @@ class ServiceBrokers implements Brokers {
         // If choosing a broker failed, the manager would dial its previous broker again without asking for a new one.
         return { url: this.#url.withPort(undefined), connectionOptions: this.#url.noDialOptions(asError(error)) };
       }
-      const connectionOptions = { ...connectOptions.connectionOptions, ...this.#url.dialOptions(dial) };
+      const connectionOptions = { ...socketOptions, ...this.#url.dialOptions(dial) };
       return { url: this.#url.withPort(dial.lease.endpoint.port), connectionOptions };
     };
     const all = { reconnectTimeInSeconds: RECONNECT_SECONDS, ...connectOptions, findServers };
@@ -160,8 +164,9 @@ class ServiceBrokers implements Brokers {
     const {
       socket,
       ...connectionOptions
-    }: object & { readonly socket?: object; username?: string; password?: string } = options ?? {};
+    }: object & { readonly socket?: object; username?: string; password?: string } = ownProperties(options ?? {});
     checkObject('options', connectionOptions);
+    if (socket !== undefined) checkTlsOptions('options.socket', socket);
     refuse(connectionOptions, ['url', 'hosts', 'hostname', 'port']);
     const redialled = new RedialledConnection({
       placer: this.#placer,
@@ -170,7 +175,7 @@ class ServiceBrokers implements Brokers {
       watchBlocked: (key) => this.#blocked.watch(key),
       held: (client, leave) => this.#held(client, leave),
     });
-    const { username = 'guest', password = 'guest' } = connectionOptions;
+    const { username = 'guest', password = 'guest' } = ownProperties(connectionOptions);
     const ours = { url: this.#url.withUser(username, password), socket: redialled.socketOptions(socket) };
     const connection = new Connection({ retryLow: RETRY_LOW_MS, ...connectionOptions, ...ours } as unknown as O);
     if (!isRabbitmqConnection(connection))

@@ -2,6 +2,7 @@ import type { Balancer, BalancingOptions } from '../../index.js';
 import {
   anyOption,
   checkedOption,
+  checkTlsOptions,
   type Filled,
   type OptionTable,
   optionError,
@@ -28,7 +29,7 @@ export interface ConnectOptions extends Pick<PlaceOptions, 'signal' | 'key'> {
 export const connectTable: OptionTable<Filled<ConnectOptions, 'signal' | 'key'>> = optionTable('options', {
   socketOptions: checkedOption<object>({}, (name, value) => {
     checkObject(name, value);
-    return value as object;
+    return checkTlsOptions(name, value);
   }),
   signal: anyOption<AbortSignal>(),
   key: anyOption<string>(),

@@ -25,6 +25,7 @@ import {
   type OptionTable,
   optionError,
   optionTable,
+  ownProperties,
   type PropagateOptions,
   Propagation,
   unknownOption,
@@ -214,7 +215,7 @@ export function resolveGrpcOptions(options: GrpcOptions = {}): ResolvedGrpcOptio
     balancing[name] = value;
   }
   checkBalancingOptions(balancing);
-  const { clock = systemClock, rng = systemRng } = options;
+  const { clock = systemClock, rng = systemRng } = ownProperties(options);
   const { priority, propagate: propagation, ...settings } = grpcTable.resolveOwn(options);
   return {
     ...settings,

@@ -10,6 +10,7 @@ import {
   type OptionTable,
   optionError,
   optionTable,
+  ownProperties,
   type ServiceRule,
 } from '../kit/index.js';
 import type { TlsOption } from './dial.js';
@@ -99,9 +100,9 @@ export function resolveAppOptions<O extends ServiceOptionsLike>(
   options: AppOptions<O>,
   checks: ServiceOptionChecks<O>,
 ): ResolvedAppOptions<O> {
-  const { options: _options, ...settings } = appTable.resolve(options);
+  const { options: serviceOptions, ...settings } = appTable.resolve(options);
   const { discovery } = settings;
-  const optionsOf = optionsByOrigin(options.options, checks);
+  const optionsOf = optionsByOrigin(serviceOptions as AppOptions<O>['options'], checks);
   return { ...settings, optionsOf: (origin) => withDiscovery(optionsOf(origin), origin, discovery) };
 }
 
@@ -116,18 +117,19 @@ function optionsByOrigin<O extends ServiceOptionsLike>(
       if (serviceOptions instanceof Promise)
         throw optionError('options()', 'options, not a promise of them', serviceOptions);
       checkKeys('options()', serviceOptions, names);
-      return serviceOptions as O;
+      return ownProperties(serviceOptions) as O;
     };
   }
-  if (options === undefined) return () => ({}) as O;
+  if (options === undefined) return () => ownProperties({}) as O;
   checkKeys('options', options, names);
-  if (options.resolver !== undefined) {
+  const own = ownProperties(options);
+  if (own.resolver !== undefined) {
     throw optionError('options.resolver', 'left out: it would send every Service to the same pods', 'a resolver');
   }
-  check(options);
-  const plain = { ...options };
+  check(own);
+  const plain = ownProperties(own);
   for (const name of tlsNames) delete plain[name];
-  const secure = { ...options };
+  const secure = ownProperties(own);
   for (const name of plainNames) delete secure[name];
   return ({ protocol }) => (protocol === 'https:' ? secure : plain);
 }
@@ -136,12 +138,13 @@ function optionsByOrigin<O extends ServiceOptionsLike>(
 function withDiscovery<O extends ServiceOptionsLike>(options: O, origin: URL, discovery: TargetOptions | undefined): O {
   if (discovery === undefined) return options;
   const { resolver = resolverOf(origin) } = options;
-  const clusterDomain = options.clusterDomain ?? discovery.dns?.clusterDomain;
-  return {
+  const { dns } = ownProperties(discovery);
+  const clusterDomain = options.clusterDomain ?? ownProperties(dns)?.clusterDomain;
+  return ownProperties({
     ...options,
     resolver: typeof resolver === 'string' ? resolverFrom(resolver, discovery) : resolver,
     ...(clusterDomain !== undefined && { clusterDomain }),
-  };
+  });
 }
 
 /** Adds a request's own TLS settings to the options of its Service; they take precedence over the Service's. */
@@ -150,7 +153,7 @@ export function withTls<O extends { readonly tls?: TlsOption | undefined }>(
   own: ConnectionOptions | undefined,
 ): O {
   if (own === undefined) return options;
-  const { tls } = options;
+  const { tls } = ownProperties(options);
   if (typeof tls !== 'function') return { ...options, tls: { ...tls, ...own } };
   return { ...options, tls: async (endpoint) => ({ ...(await tls(endpoint)), ...own }) };
 }

@@ -3,12 +3,14 @@ import { type ConnectionOptions, checkServerIdentity, connect as connectTls } fr
 import { type Clock, type Endpoint, endpointAddress, type Timer } from '../../index.js';
 import {
   asError,
+  checkTlsOptions,
   deadline,
   isPerEndpointError,
   isPromise,
   optionError,
   type PerEndpoint,
   perEndpointError,
+  setByHttp,
   valueFor,
 } from '../kit/index.js';
 import { detectHttp2, type SpokenSocket } from './prior-knowledge.js';
@@ -288,26 +290,19 @@ export function dialLeftError(endpoint: Endpoint): Error {
   return asPodLeftError(Object.assign(new Error(podLeftMessage(endpoint)), { code: 'ECONNABORTED' }));
 }
 
-/** TLS settings that the transport decides, and that a `tls` option must not contain. */
-const DIALLED: readonly string[] = ['host', 'port', 'path', 'socket', 'ALPNProtocols', 'session', 'lookup'];
-
 /** Checks a `tls` option. Throws EVENKEEL_OPTION. */
 export function checkTls(origin: URL, tls: unknown): void {
   if (tls === undefined) return;
   const fits = typeof tls === 'function' || (typeof tls === 'object' && tls !== null);
   if (!fits) throw optionError('tls', 'an object as for tls.connect, or a function that returns one', tls);
   if (origin.protocol === 'http:') throw optionError('tls', 'left out for http: targets', tls);
-  if (typeof tls !== 'function') checkSettings(tls as object);
+  if (typeof tls !== 'function') checkTlsOptions('tls', tls, setByHttp);
 }
 
-/**
- * Checks the result of a `tls` function, and copies it, because the function may always return one object, which it changes. The error for
- * an invalid result does not contain the value, which may be a key.
- */
-function checkReturnedTls(tls: ConnectionOptions): ConnectionOptions {
+/** Checks and copies the result of a `tls` function. The error for an invalid result does not contain the value, which may be a key. */
+export function checkReturnedTls(tls: ConnectionOptions): ConnectionOptions {
   if (typeof tls !== 'object' || tls === null) throw new TypeError('it returned no object as for tls.connect');
-  checkSettings(tls);
-  return { ...tls };
+  return checkTlsOptions('tls', tls, setByHttp);
 }
 
 /** Whether two TLS settings have the same names with the same values. Contents of buffers are not compared. */
@@ -315,10 +310,4 @@ function isSameSettings(before: ConnectionOptions, now: ConnectionOptions): bool
   if (before === now) return true;
   const names = Object.keys(now) as (keyof ConnectionOptions)[];
   return names.length === Object.keys(before).length && names.every((name) => before[name] === now[name]);
-}
-
-function checkSettings(tls: object): void {
-  for (const name of DIALLED) {
-    if (name in tls) throw optionError(`tls.${name}`, 'left out, the transport sets it', (tls as never)[name]);
-  }
 }

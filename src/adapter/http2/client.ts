@@ -9,6 +9,7 @@ import {
   checkPriority,
   offAbort,
   onAbort,
+  ownProperties,
   pickerOf,
   pickNames,
   poolDefaults,
@@ -88,16 +89,18 @@ export class BalancedHttp2 implements ServiceHttp2Client, CallOwner {
     this.clock = this.#options.clock;
     this.askForReports = this.#options.askForReports;
     this.#face = face;
-    const { pool = {}, key } = options;
+    const own = ownProperties(options);
+    const pool = ownProperties(own.pool ?? {});
+    const { key } = own;
     this.#drainTimeoutMs = pool.drainTimeoutMs ?? poolDefaults.drainTimeoutMs;
-    const balancing = pickNames(options, balancingTable.names);
-    const picker = options.picker ?? (key === undefined ? undefined : pickerOf(key));
+    const balancing = pickNames(own, balancingTable.names);
+    const picker = own.picker ?? (key === undefined ? undefined : pickerOf(key));
     this.balancer = createBalancer({
       ...balancing,
       ...(picker !== undefined && { picker }),
       // A stream may last for days, and its pod decides when it ends, so running streams are not cut when their pod leaves.
       pool: { ...pool, drainTimeoutMs: pool.drainTimeoutMs ?? Number.POSITIVE_INFINITY },
-      resolver: options.resolver ?? resolverOf(origin),
+      resolver: own.resolver ?? resolverOf(origin),
       transport: http2Transport(origin, this.#options),
     });
   }
@@ -113,13 +116,13 @@ export class BalancedHttp2 implements ServiceHttp2Client, CallOwner {
 
   /** Sends a request. @param headers Headers that the call may change. */
   send(headers: OutgoingHttpHeaders, options: Http2RequestOptions): ClientHttp2Stream {
-    const { signal, ...native } = options;
+    const { signal, ...native } = ownProperties(options);
     const { key, priority } = this.#options;
     const call = new Http2Call(this, headers, native, key?.(headers) ?? undefined);
     // The stream has what its callers use of Node's stream: all except priorities and pushed streams, or what Connect needs.
     const stream = call.stream as unknown as ClientHttp2Stream;
     if (priority !== undefined) call.priority = checkPriority(priority(headers));
-    if (endsAtOnce(headers, options)) call.stream.end();
+    if (endsAtOnce(headers, native)) call.stream.end();
     if (this.#closing !== undefined) {
       call.fail(new EvenkeelError('EVENKEEL_CLOSED', `${this.authority}: the client is closed`));
       return stream;

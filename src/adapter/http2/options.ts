@@ -9,6 +9,7 @@ import {
   checkAskForReports,
   checkedOption,
   checkKeys,
+  checkTlsOptions,
   connectionsOption,
   type Filled,
   functionOption,
@@ -16,8 +17,10 @@ import {
   type OptionTable,
   optionError,
   optionTable,
+  ownProperties,
   type PerEndpoint,
   poolDefaults,
+  setByHttp,
 } from '../kit/index.js';
 
 /** How many sessions there are to each pod: another is opened when every open one has as many streams as it may. */
@@ -118,19 +121,18 @@ export const http2Table: OptionTable<Http2Settings> = optionTable('options', {
   connections: connectionsOption({ min: 1, max: 10 }),
   maxConcurrentStreams: numberOption(Number.POSITIVE_INFINITY, { min: 1, integer: true, infinite: true }),
   tls: checkedOption<PerEndpoint<ConnectionOptions>>({}, (name, value) => {
-    const fits = typeof value === 'function' || (typeof value === 'object' && value !== null);
-    if (!fits) throw optionError(name, 'an object as for tls.connect, or a function that returns one', value);
-    // An object is copied, because sessions are opened with it long after the caller passed it.
-    return typeof value === 'function' ? (value as PerEndpoint<ConnectionOptions>) : { ...checkTls(value) };
+    if (typeof value === 'function') return value as PerEndpoint<ConnectionOptions>;
+    if (typeof value === 'object' && value !== null) return checkTlsOptions(name, value, setByHttp);
+    throw optionError(name, 'an object as for tls.connect, or a function that returns one', value);
   }),
   credentialsRefreshMs,
   session: checkedOption<SessionSettings>({}, (name, value) => {
     if (typeof value !== 'object' || value === null) throw optionError(name, 'an object as for http2.connect', value);
+    const own = ownProperties(value);
     for (const other of ['createConnection', 'protocol']) {
-      if (!(other in value)) continue;
-      throw optionError(`${name}.${other}`, 'left out, the transport sets it', value[other as never]);
+      if (other in own) throw optionError(`${name}.${other}`, 'left out, the transport sets it', own[other as never]);
     }
-    return { ...value };
+    return own;
   }),
   pingIntervalMs: numberOption(Number.POSITIVE_INFINITY, { min: 1_000, max: MAX_MS, infinite: true }),
   pingTimeoutMs: numberOption(15_000, { min: 1, max: MAX_MS }),
@@ -140,24 +142,12 @@ export const http2Table: OptionTable<Http2Settings> = optionTable('options', {
   askForReports: checkedOption<AskForReports>(true, checkAskForReports),
 });
 
-/** TLS options that the transport sets and applications must leave out. */
-const dialled = ['host', 'port', 'path', 'socket', 'ALPNProtocols', 'session', 'lookup'];
-
 /** Fills in the defaults of an HTTP/2 client's options and checks them. Throws EVENKEEL_OPTION. */
 export function resolveHttp2Options(origin: URL, options: Http2Options): ResolvedHttp2Options {
   checkKeys('options', options, [...balancingTable.names, ...http2Table.names]);
-  const { tls, pool = {}, clock = systemClock, rng = systemRng } = options;
-  const { connectTimeoutMs = poolDefaults.connectTimeoutMs } = pool;
+  const { tls, pool = {}, clock = systemClock, rng = systemRng } = ownProperties(options);
+  const { connectTimeoutMs = poolDefaults.connectTimeoutMs } = ownProperties(pool);
   const settings = http2Table.resolveOwn(options);
   if (tls !== undefined && origin.protocol === 'http:') throw optionError('tls', 'left out for http: targets', tls);
   return { ...settings, connectTimeoutMs, clock, rng };
-}
-
-/** Checks the `tls` settings of an HTTP/2 client. Throws EVENKEEL_OPTION. */
-export function checkTls(tls: ConnectionOptions): ConnectionOptions {
-  if (typeof tls !== 'object' || tls === null) throw new TypeError('it returned no object as for tls.connect');
-  for (const name of dialled) {
-    if (name in tls) throw optionError(`tls.${name}`, 'left out, the transport sets it', tls[name as never]);
-  }
-  return tls;
 }

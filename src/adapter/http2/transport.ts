@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { type ConnectionOptions, createSecureContext, type TLSSocket } from 'node:tls';
 import { type Connection, type Endpoint, EvenkeelError, endpointAddress, type Transport } from '../../index.js';
-import { ASK_RATIO, bareHost } from '../http/dial.js';
+import { ASK_RATIO, bareHost, checkReturnedTls } from '../http/dial.js';
 import { protocolOf } from '../http/transport-options.js';
 import {
   asError,
@@ -15,7 +15,7 @@ import {
   ValueWatch,
   valueFor,
 } from '../kit/index.js';
-import { checkTls, type ResolvedHttp2Options } from './options.js';
+import type { ResolvedHttp2Options } from './options.js';
 import { Http2Session, Keepalive, type SessionContext } from './session.js';
 
 /** Creates the transport that opens HTTP/2 sessions to pods. With TLS, the certificate must name the host of `origin`. */
@@ -194,7 +194,7 @@ export class PodSessions implements Connection<PodSessions> {
     const endpoint = this.#endpoint;
     const { tls } = this.#context.options;
     if (typeof tls !== 'function') return tls;
-    const settings = this.#watch?.read() ?? valueFor('tls', tls, endpoint, checkTls);
+    const settings = this.#watch?.read() ?? valueFor('tls', tls, endpoint, checkReturnedTls);
     const answer = isPromise(settings) ? await this.#inTime(settings) : settings;
     try {
       return { ...answer, secureContext: answer.secureContext ?? createSecureContext(answer) };
@@ -218,7 +218,8 @@ export class PodSessions implements Connection<PodSessions> {
   #watchTls(): ValueWatch<ConnectionOptions> | undefined {
     const { tls, credentialsRefreshMs: refreshMs, clock, rng } = this.#context.options;
     if (typeof tls !== 'function' || refreshMs === Number.POSITIVE_INFINITY) return undefined;
-    const read = (): ConnectionOptions | Promise<ConnectionOptions> => valueFor('tls', tls, this.#endpoint, checkTls);
+    const read = (): ConnectionOptions | Promise<ConnectionOptions> =>
+      valueFor('tls', tls, this.#endpoint, checkReturnedTls);
     return new ValueWatch({ clock, rng, refreshMs, read, isSame: isSameIdentity });
   }
 }

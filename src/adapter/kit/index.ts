@@ -98,6 +98,7 @@ export {
   requiredOption,
   rngOption,
 } from '../../runtime/options.js';
+export { ownProperties } from '../../runtime/own-properties.js';
 export { checkPeer } from '../../runtime/peer-version.js';
 export { drawIndex, jittered } from '../../runtime/rng.js';
 export { type SharedTimer, SharedTimers, type Timed } from '../../runtime/shared-timers.js';
@@ -124,3 +125,4 @@ export {
   SocketPlacer,
   type SocketPlacerOptions,
 } from './socket-placer.js';
+export { checkTlsOptions, setByHttp } from './tls-options.js';

@@ -2,6 +2,7 @@ import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { type ConnectionOptions, checkServerIdentity, connect as connectTls } from 'node:tls';
 import { type Endpoint, endpointAddress } from '../../endpoint/endpoint.js';
 import { asError } from '../../errors.js';
+import { ownProperties } from '../../runtime/own-properties.js';
 
 /** How `openSocket` opens and configures a socket: plain or with TLS, and its TCP keep-alive. */
 export interface OpenSocketOptions {
@@ -21,13 +22,10 @@ export interface OpenSocketOptions {
  * nothing open then. The socket keeps the process alive once it is open, but not while it connects. The caller must handle the open
  * socket's `error` events.
  */
-export function openSocket(
-  endpoint: Endpoint,
-  signal: AbortSignal,
-  { host = endpoint.address, tls, keepAliveMs = 60_000 }: OpenSocketOptions = {},
-): Promise<Socket> {
+export function openSocket(endpoint: Endpoint, signal: AbortSignal, options: OpenSocketOptions = {}): Promise<Socket> {
   return new Promise((resolve, reject) => {
     signal.throwIfAborted();
+    const { host = endpoint.address, tls, keepAliveMs = 60_000 } = ownProperties(options);
     const { address, port } = endpoint;
     const to = { host: address, ...(port !== undefined && { port }) };
     const socket =
@@ -61,7 +59,7 @@ export function openSocket(
 
 /** Completes TLS options for a pod of the Service `host`: the certificate must name the Service, not the pod's address. */
 export function serviceTls(host: string, options: ConnectionOptions): ConnectionOptions {
-  const tls: Record<string, unknown> & ConnectionOptions = { ...options };
+  const tls: Record<string, unknown> & ConnectionOptions = ownProperties({ ...options });
   // Below, the caller's options override evenkeel's. A property that is present but undefined must not override anything.
   for (const name of Object.keys(tls)) if (tls[name] === undefined) delete tls[name];
   return {

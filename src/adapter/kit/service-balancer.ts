@@ -4,6 +4,7 @@ import type { Transport } from '../../pool/transport.js';
 import type { ServiceHost } from '../../resolver/cluster-domain.js';
 import { parseTarget } from '../../resolver/target-grammar.js';
 import { checkKeys, optionError } from '../../runtime/check.js';
+import { ownProperties } from '../../runtime/own-properties.js';
 
 /** The name by which clients know a Service, whichever pod they are connected to. */
 export interface ServiceName {
@@ -48,7 +49,7 @@ export function serviceBalancer<C>(
   checkKeys('options', options, [...balancingTable.names, ...ownNames]);
   return createBalancer({
     ...pickNames(options, balancingTable.names),
-    resolver: options.resolver ?? (target as string),
+    resolver: ownProperties(options).resolver ?? (target as string),
     transport: transport(service),
   });
 }
@@ -56,6 +57,7 @@ export function serviceBalancer<C>(
 /** Copies the properties of `from` that `names` lists and that are not undefined. */
 export function pickNames<T extends object, K extends keyof T>(from: T, names: readonly K[]): Pick<T, K> {
   const picked: Partial<T> = {};
-  for (const name of names) if (from[name] !== undefined) picked[name] = from[name];
+  const own = ownProperties(from);
+  for (const name of names) if (own[name] !== undefined) picked[name] = own[name];
   return picked as Pick<T, K>;
 }

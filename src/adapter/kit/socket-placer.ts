@@ -22,10 +22,12 @@ import { type Clock, systemClock } from '../../runtime/clock.js';
 import { Closing } from '../../runtime/closing.js';
 import type { Filled } from '../../runtime/complete.js';
 import { anyOption, checkedOption, functionOption, type OptionTable, optionTable } from '../../runtime/options.js';
+import { ownProperties } from '../../runtime/own-properties.js';
 import { systemRng } from '../../runtime/rng.js';
 import { connectThrough, Dial, type DialledConnection, type DialSettings, type Opening, Site } from './dial.js';
 import { openSocket } from './open-socket.js';
 import { type ServiceName, serviceBalancer } from './service-balancer.js';
+import { checkTlsOptions } from './tls-options.js';
 
 /** Options of a client whose connections stay open for long: those of its balancer, how its connections leave a pod, and TLS. */
 export interface SocketPlacerOptions extends BalancingOptions, PlacingOptions<Socket> {
@@ -40,11 +42,7 @@ type SocketPlacerSettings = (typeof placingTable)['defaults'] & Pick<SocketPlace
 
 export const socketPlacerTable: OptionTable<SocketPlacerSettings> = optionTable('options', {
   ...placingTable.options,
-  tls: checkedOption<ConnectionOptions | undefined>(undefined, (name, value) => {
-    if (typeof value !== 'object' || value === null) throw optionError(name, 'an object as for tls.connect', value);
-    // The options are read whenever a socket is opened, so the caller's object is copied in case it changes.
-    return { ...value };
-  }),
+  tls: checkedOption<ConnectionOptions | undefined>(undefined, (name, value) => checkTlsOptions(name, value)),
 });
 
 /** Settings for one connection, which override the options of the client that opens it. */
@@ -101,6 +99,7 @@ export class SocketPlacer {
   /** Throws EVENKEEL_OPTION. @param ownNames The names of the adapter's own options, besides those of `SocketPlacerOptions`. */
   constructor(target: unknown, options: SocketPlacerOptions, ownNames: readonly string[] = []) {
     if (typeof options !== 'object' || options === null) throw optionError('options', 'an object', options);
+    const own = ownProperties(options);
     // This picker chooses the endpoint with exactly the fewest connections by weight, the new one included. `leastLoaded` may be off by
     // half a connection.
     const {
@@ -108,19 +107,23 @@ export class SocketPlacer {
       rng = systemRng,
       picker = shortestExpectedDelay(),
       load = inFlight(),
-      pool = {},
-    } = options;
+      onLeaving,
+      limit,
+      waitWhileRefused,
+      waitTimeoutMs = balancerDefaults.waitTimeoutMs,
+    } = own;
+    const pool = ownProperties(own.pool ?? {});
     const { connectTimeoutMs, drainTimeoutMs } = resolvePoolOptions(pool);
     const placing = resolvePlacingOptions(options, drainTimeoutMs);
     this.#tls = socketPlacerTable.resolveOwn(options).tls;
-    this.#onLeaving = options.onLeaving;
+    this.#onLeaving = onLeaving;
     if (pool.maxConnectionAgeMs !== undefined) {
       throw optionError('pool.maxConnectionAgeMs', 'left out: no connection is replaced', pool.maxConnectionAgeMs);
     }
-    if (options.limit !== undefined) {
-      throw optionError('limit', 'left out: connections that stay open have no latency to go by', options.limit);
+    if (limit !== undefined) {
+      throw optionError('limit', 'left out: connections that stay open have no latency to go by', limit);
     }
-    if (options.waitWhileRefused === false) {
+    if (waitWhileRefused === false) {
       throw optionError('waitWhileRefused', 'left out: a connection is dialed for each caller', false);
     }
     // The balancer's own connections hold no socket here (see `Site`), so replacing them by age would be pointless.
@@ -132,7 +135,6 @@ export class SocketPlacer {
     });
     const placements = new Placements({ balancer: this.balancer, clock, rng, options: placing });
     this.#placements = placements;
-    const { waitTimeoutMs = balancerDefaults.waitTimeoutMs } = options;
     this.#settings = { placements, clock, connectTimeoutMs, waitTimeoutMs };
     this.#closing = new Closing(
       async () => {

@@ -26,6 +26,7 @@ import {
   type OptionTable,
   optionError,
   optionTable,
+  ownProperties,
   type PropagateOptions,
   Propagation,
   pickerOf,
@@ -158,12 +159,14 @@ export const agentOptionNames: readonly (keyof AgentOptions)[] = Object.freeze([
 export function openCore(origin: URL, options: AgentOptions, errorOf?: AgentCoreParts['errorOf']): AgentCore {
   refuseRepeats(options);
   checkKeys('options', options, agentOptionNames);
-  const { clock = systemClock, rng, pool } = options;
+  const own = ownProperties(options);
+  const { clock = systemClock, rng } = own;
+  const pool = ownProperties(own.pool);
   const { fallbackAgent, key, priority, deadlineMs, clusterDomain, askForReports, propagate } =
-    agentTable.resolveOwn(options);
+    agentTable.resolveOwn(own);
   const matcher = originMatcher(origin, clusterDomain);
   const transport = new PodTransport({
-    ...pickNames(options, nodeHttpConnectionTable.names),
+    ...pickNames(own, nodeHttpConnectionTable.names),
     origin,
     clock,
     ...(rng && { rng }),
@@ -186,8 +189,8 @@ export function openCore(origin: URL, options: AgentOptions, errorOf?: AgentCore
     errorOf,
     balancer: createBalancer({
       picker: pickerOf(key),
-      ...pickNames(options, balancingTable.names),
-      resolver: options.resolver === undefined ? resolverOf(origin) : options.resolver,
+      ...pickNames(own, balancingTable.names),
+      resolver: own.resolver === undefined ? resolverOf(origin) : own.resolver,
       transport,
     }),
   });
@@ -195,13 +198,9 @@ export function openCore(origin: URL, options: AgentOptions, errorOf?: AgentCore
 
 /** Refuses options for requests that are sent more than once, because Node sends a request that has its connection, and only once. */
 function refuseRepeats(options: AgentOptions): void {
-  const { hedge, retry } = (options ?? {}) as { readonly hedge?: unknown; readonly retry?: RetryOptions };
-  const repeats = {
-    hedge,
-    'retry.statuses': retry?.statuses,
-    'retry.methods': retry?.methods,
-    'retry.when': retry?.when,
-  };
+  const { hedge, retry } = ownProperties(options ?? {}) as { readonly hedge?: unknown; readonly retry?: RetryOptions };
+  const { statuses, methods, when } = ownProperties(retry ?? {});
+  const repeats = { hedge, 'retry.statuses': statuses, 'retry.methods': methods, 'retry.when': when };
   for (const [name, value] of Object.entries(repeats)) {
     if (value === undefined) continue;
     const instead =

@@ -11,6 +11,7 @@ import {
   checkedOption,
   checkFunction,
   checkKeys,
+  checkTlsOptions,
   choiceOption,
   closestOf,
   type Filled,
@@ -22,6 +23,7 @@ import {
   optionalString,
   optionError,
   optionTable,
+  ownProperties,
   poolDefaults,
   type ServerRole,
   serviceName,
@@ -240,23 +242,27 @@ function checkMisspelled(options: object): void {
  * Fills in defaults and checks every option; options with unknown names are passed on to the clients. Throws EVENKEEL_OPTION, with a
  * message that names the option and contains no secret.
  */
-export function poolSettings(options: PgPoolOptions): PoolSettings {
-  if (typeof options !== 'object' || options === null) throw optionError('options', 'an object', options);
+export function poolSettings(callersOptions: PgPoolOptions): PoolSettings {
+  if (typeof callersOptions !== 'object' || callersOptions === null) {
+    throw optionError('options', 'an object', callersOptions);
+  }
+  const options = ownProperties(callersOptions);
   checkMisspelled(options);
   if (options.limit !== undefined)
     throw optionError('limit', 'left out: max bounds what runs at a server', options.limit);
-  const { pool } = options;
+  const pool = ownProperties(options.pool);
   const { target, ...own } = pgTable.resolveOwn(options);
   const { Client, onConnect, verify, ...theirs } = serverPoolTable.resolveOwn({
     ...options,
     max: options.max || (options as { readonly poolSize?: number }).poolSize,
   });
   const { max, maxUses, idleTimeoutMillis, connectionTimeoutMillis, maxLifetimeSeconds } = theirs;
-  const config: Record<string, unknown> = { keepAlive: true, keepAliveInitialDelayMillis: 10_000 };
+  const config: Record<string, unknown> = ownProperties({ keepAlive: true, keepAliveInitialDelayMillis: 10_000 });
   for (const [name, value] of Object.entries(options)) {
     const isOurs = ourNames.includes(name) || (serverPoolTable.names as readonly string[]).includes(name);
     if (value !== undefined && !isOurs) config[name] = value;
   }
+  if (typeof config.ssl === 'object' && config.ssl !== null) checkTlsOptions('ssl', config.ssl);
   if (typeof config.password === 'function') config.password = lastingly(config.password as PasswordFunction);
   // evenkeel has a connect timeout of its own, which also ends a connection attempt that no caller waits for.
   config.connectionTimeoutMillis = 0;

@@ -8,7 +8,15 @@ import {
   systemClock,
   systemRng,
 } from '../../index.js';
-import { balancingTable, checkBalancingOptions, checkBoolean, checkString, pickNames, Warnings } from '../kit/index.js';
+import {
+  balancingTable,
+  checkBalancingOptions,
+  checkBoolean,
+  checkString,
+  ownProperties,
+  pickNames,
+  Warnings,
+} from '../kit/index.js';
 import { type CallOwner, PgCall } from './call.js';
 import type { PgServer } from './connection.js';
 import {
@@ -42,7 +50,7 @@ class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner 
 
   constructor(callersOptions: PgPoolOptions = {}) {
     const settings = poolSettings(callersOptions);
-    const options = withoutForeignClock(callersOptions);
+    const options = withoutForeignClock(ownProperties(callersOptions));
     super(pickNames(options as Record<string, unknown>, pgOptionNames));
     const { clock = systemClock, rng = systemRng, observer = {} } = options;
     this.settings = settings;
@@ -216,7 +224,7 @@ const AFTER_END = 'Cannot use a pool after calling end on the pool';
 /** Removes an option `clock` that is not evenkeel's: libraries such as pg-boss pass all of their own options to their pool. */
 function withoutForeignClock(options: PgPoolOptions): PgPoolOptions {
   const { clock } = options;
-  return typeof clock?.timer === 'function' ? options : { ...options, clock: undefined };
+  return typeof clock?.timer === 'function' ? options : ownProperties({ ...options, clock: undefined });
 }
 
 /** pg's types declare the counts as properties, and TypeScript lets no subclass override those with accessors. */
@@ -235,7 +243,7 @@ for (const [name, count] of [
 
 function ownOptions(text: unknown): { readonly key: string | undefined; readonly idempotent: boolean | undefined } {
   if (typeof text !== 'object' || text === null) return none;
-  const { key, idempotent } = text as { readonly key?: unknown; readonly idempotent?: unknown };
+  const { key, idempotent } = ownProperties(text) as { readonly key?: unknown; readonly idempotent?: unknown };
   return {
     key: key === undefined ? undefined : checkString('key', key),
     idempotent: idempotent === undefined ? undefined : checkBoolean('idempotent', idempotent, false),

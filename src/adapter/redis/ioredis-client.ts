@@ -1,5 +1,5 @@
 import type { EventEmitter } from 'node:events';
-import { serviceTls } from '../kit/index.js';
+import { checkTlsOptions, serviceTls } from '../kit/index.js';
 import type { OpenClient, ServerClient } from './connection.js';
 import { type IoredisCommand, type IoredisPipeline, streamOf } from './internals.js';
 import type { ReplicasSettings } from './options.js';
@@ -30,7 +30,7 @@ export function openIoredis(
       ...replicaOptions,
       host: endpoint.address,
       port: endpoint.port ?? service.port ?? 6379,
-      ...(tls ? { tls: serviceTls(service.host, typeof tls === 'object' ? tls : {}) } : {}),
+      ...(tls ? { tls: serviceTls(service.host, typeof tls === 'object' ? checkTlsOptions('tls', tls) : {}) } : {}),
       path: undefined,
       sentinels: null,
       Connector: undefined,

@@ -1,6 +1,6 @@
 import type { EventEmitter } from 'node:events';
 import type { ConnectionOptions } from 'node:tls';
-import { optionError, serviceTls } from '../kit/index.js';
+import { optionError, ownProperties, serviceTls } from '../kit/index.js';
 import type { OpenClient, ServerClient } from './connection.js';
 import { commandRouter, isOrderlyEnd } from './internals.js';
 import {
@@ -37,7 +37,11 @@ interface OwnOptions {
 export function openNodeRedis(client: unknown, { service }: ReplicasSettings, own: OwnOptions): OpenClient {
   const primary = client as NodeRedis;
   return (endpoint, ended) => {
-    const { path, ...socket } = { ...primary.options.socket, ...(endpoint && own.socket) } as Record<string, unknown>;
+    const { path, ...rest } = ownProperties({ ...primary.options.socket, ...(endpoint && own.socket) }) as Record<
+      string,
+      unknown
+    >;
+    const socket = ownProperties(rest);
     const hasOwnLogIn = own.username !== undefined || own.password !== undefined;
     const replica = endpoint && {
       url: undefined,

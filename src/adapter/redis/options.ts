@@ -13,6 +13,7 @@ import {
   optionError,
   optionTable,
   orAborted,
+  ownProperties,
   type PerEndpoint,
   pickNames,
   type ServiceName,
@@ -181,10 +182,10 @@ export async function optionsAt(
   { clientOptions }: ReplicasSettings,
   signal: AbortSignal,
 ): Promise<object> {
-  if (typeof clientOptions !== 'function') return clientOptions;
+  if (typeof clientOptions !== 'function') return ownProperties(clientOptions);
   const optionsFor = clientOptions as (endpoint: Endpoint) => object | Promise<object>;
   try {
-    return await orAborted(optionsFor(endpoint), signal);
+    return ownProperties(await orAborted(optionsFor(endpoint), signal));
   } catch (error) {
     // Callers do not wait for a password that cannot be had, as they do not wait for a server that refuses the password.
     throw signal.aborted ? error : markLasting(asError(error));

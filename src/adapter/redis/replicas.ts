@@ -21,6 +21,7 @@ import {
   lagObjection,
   notify,
   optionError,
+  ownProperties,
   pickNames,
   ReplicationLag,
   type ServerRank,
@@ -86,7 +87,8 @@ class ServiceReplicas<C extends RedisClient> implements Replicas<C> {
   constructor(primary: C, target: string, options: ReplicasOptions) {
     const settings = replicasSettings(target, options);
     const { maxLagMs } = settings;
-    const { clock = systemClock, rng = systemRng, observer = {} } = options;
+    const own = ownProperties(options);
+    const { clock = systemClock, rng = systemRng, observer = {} } = own;
     const library = libraryOf(primary);
     this.#settings = settings;
     this.#parts = {
@@ -97,7 +99,7 @@ class ServiceReplicas<C extends RedisClient> implements Replicas<C> {
       learned: (position, server) => this.#learned(position, server),
       warned: (error) => notify(observer, 'warned', { message: error.message, error }),
     };
-    this.#open = (own) => library.open(primary, settings, own);
+    this.#open = (replica) => library.open(primary, settings, replica);
     this.#lag = Number.isFinite(maxLagMs) ? new ReplicationLag(maxLagMs, clock) : undefined;
     const fallsBack = settings.role === 'prefer-replica';
     this.client = library.read(primary, {
@@ -106,10 +108,10 @@ class ServiceReplicas<C extends RedisClient> implements Replicas<C> {
       close: (signal) => this.close({ signal }),
     });
     this.balancer = createBalancer<Server>({
-      ...pickNames(options, balancingTable.names),
+      ...pickNames(own, balancingTable.names),
       // The stage that ranks replicas by what they report comes first: ejection and panic only judge the replicas that remain.
-      stages: [this.#stage, ...(options.stages ?? [])],
-      resolver: options.resolver ?? target,
+      stages: [this.#stage, ...(own.stages ?? [])],
+      resolver: own.resolver ?? target,
       transport: this.#transport,
     });
     if (this.#lag !== undefined) this.#followPrimary(this.#lag);

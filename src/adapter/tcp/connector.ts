@@ -1,6 +1,6 @@
 import { isIP, type LookupFunction, type Socket } from 'node:net';
 import { type Balancer, outcomes } from '../../index.js';
-import { asError, optionError, SocketPlacer } from '../kit/index.js';
+import { asError, optionError, ownProperties, SocketPlacer } from '../kit/index.js';
 import { ConnectingSocket } from './connecting-socket.js';
 import { type ConnectOptions, type Connector, type ConnectorOptions, connectorTable } from './options.js';
 
@@ -15,7 +15,7 @@ import { type ConnectOptions, type Connector, type ConnectorOptions, connectorTa
  */
 export function createConnector(target: string, options: ConnectorOptions = {}): Connector {
   if (typeof options !== 'object' || options === null) throw optionError('options', 'an object', options);
-  const { finish, ...rest } = options;
+  const { finish, ...rest } = ownProperties(options);
   return new ServiceConnector(new SocketPlacer(target, rest), connectorTable.resolveOwn({ finish }).finish);
 }
 
@@ -47,7 +47,10 @@ class ServiceConnector implements Connector {
     const finish = this.#finish;
     // `SocketPlacer.connect` refuses options that are not an object.
     const isUsual =
-      finish === undefined || typeof options !== 'object' || options === null || options.finish !== undefined;
+      finish === undefined ||
+      typeof options !== 'object' ||
+      options === null ||
+      ownProperties(options).finish !== undefined;
     return this.#placer.connect(isUsual ? options : { ...options, finish });
   }
 

@@ -13,6 +13,7 @@ import {
   checkKeys,
   checkPriority,
   inheritedPriority,
+  ownProperties,
   Placements,
   type Propagation,
   pickerOf,
@@ -112,8 +113,10 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
   /** Throws EVENKEEL_OPTION for an invalid option. */
   constructor(origin: URL, options: DispatcherOptions) {
     super();
-    const { tls, pool, clock = systemClock, rng = systemRng } = options;
-    const settings = dispatcherTable.resolveOwn(options);
+    const own = ownProperties(options);
+    const { tls, clock = systemClock, rng = systemRng } = own;
+    const pool = ownProperties(own.pool);
+    const settings = dispatcherTable.resolveOwn(own);
     const { fallbackDispatcher, clusterDomain, webSocket } = settings;
     this.#rules = settings;
     this.hedging = settings.hedge;
@@ -123,7 +126,10 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
     this.clock = clock;
     this.timers = new SharedTimers(clock);
     this.matcher = originMatcher(origin, clusterDomain);
-    this.#servername = origin.protocol === 'https:' ? tlsName(origin, typeof tls === 'object' ? tls : {}) : undefined;
+    this.#servername =
+      origin.protocol === 'https:'
+        ? tlsName(origin, typeof tls === 'object' ? ownProperties(tls) : ownProperties({}))
+        : undefined;
     this.propagation = settings.propagate;
     this.webSocket = webSocket;
     const leaving = { clock, drainTimeoutMs, webSocket: webSocketLimits(webSocket) };
@@ -131,7 +137,7 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
     this.fallback = new Fallback({ ...leaving, fallbackDispatcher });
     this.transport = new PodTransport(
       {
-        ...pickNames(options, undiciConnectionTable.names),
+        ...pickNames(own, undiciConnectionTable.names),
         origin,
         clock,
         rng,
@@ -140,9 +146,9 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
       (opened) => this.forward(opened, forwardedEvents),
     );
     const balancer = createBalancer({
-      picker: pickerOf(options.key),
-      ...pickNames(options, balancingTable.names),
-      resolver: options.resolver === undefined ? resolverOf(origin) : options.resolver,
+      picker: pickerOf(own.key),
+      ...pickNames(own, balancingTable.names),
+      resolver: own.resolver === undefined ? resolverOf(origin) : own.resolver,
       transport: this.transport,
     });
     this.balancer = balancer;

@@ -1,5 +1,6 @@
 import type { Pool } from 'undici';
 import type { Balancer } from '../../index.js';
+import { ownProperties } from '../kit/index.js';
 import { checkRuntime } from './check-version.js';
 import { openDispatcher, type ServiceDispatcher } from './dispatcher.js';
 import type { DispatcherOptions } from './options.js';
@@ -48,7 +49,7 @@ export function createFetch(target: string | URL, options: DispatcherOptions = {
     // `fetch` itself rejects text that is not a URL. URLs with other schemes, such as `data:`, reach no host.
     if (!/^https?:$/.test(url?.protocol ?? '') || matcher.matches(url?.origin)) return sent(resource, init);
     const { origin } = url as URL;
-    const mayLeave = isAbsolute && options.fallbackDispatcher !== undefined;
+    const mayLeave = isAbsolute && ownProperties(options).fallbackDispatcher !== undefined;
     if (mayLeave || (await matcher.matchesInCluster(origin))) return sent(resource, init);
     throw otherOrigin('URL', origin, `${matcher.origin}, the Service of this fetch`);
   };

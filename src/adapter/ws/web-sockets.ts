@@ -3,7 +3,14 @@ import type { Socket } from 'node:net';
 import WebSocket, { type ClientOptions } from 'ws';
 import type { Balancer } from '../../index.js';
 import { OriginMatcher, serviceOrigin } from '../http/origin.js';
-import { type ConnectionLeaving, type HeldSocket, optionError, SocketPlacer, textOf } from '../kit/index.js';
+import {
+  type ConnectionLeaving,
+  type HeldSocket,
+  optionError,
+  ownProperties,
+  SocketPlacer,
+  textOf,
+} from '../kit/index.js';
 import { type AgentParts, heldBy, PlacingAgent, SharedAgent } from './agent.js';
 import {
   LEAVE_CODE,
@@ -46,13 +53,14 @@ class BalancedWebSockets implements ServiceWebSockets {
 
   constructor(origin: URL, options: WebSocketsOptions) {
     checkKeysOf(options);
-    const { leaveCode, onLeaving, ...rest } = options;
+    const own = ownProperties(options);
+    const { leaveCode, onLeaving, tls, ...rest } = own;
     const code = webSocketsTable.resolveOwn({ leaveCode }).leaveCode;
     const reason = code === LEAVE_CODE ? LEAVE_REASON : '';
     const isSecure = origin.protocol === 'https:';
-    if (!isSecure && rest.tls !== undefined) throw optionError('tls', 'left out for ws: URLs', rest.tls);
+    if (!isSecure && tls !== undefined) throw optionError('tls', 'left out for ws: URLs', tls);
     const port = origin.port || (isSecure ? '443' : '80');
-    const placing = { ...rest, onLeaving, ...(isSecure && { tls: rest.tls ?? {} }) };
+    const placing = { ...rest, onLeaving, ...(isSecure && { tls: tls ?? {} }) };
     const placer = new SocketPlacer(`${origin.hostname}:${port}`, placing as never);
     this.#placer = placer;
     this.balancer = placer.balancer;

@@ -122,8 +122,8 @@ export function endpointSlices(options: EndpointSlicesOptions): Resolver {
   const settings = endpointSlicesTable.resolve(options);
   const { service, namespace, port, podPort, keepsProcessAlive, streamingLists } = settings;
   if (port !== undefined && podPort !== undefined) throw optionError('podPort', 'left out when port is given', podPort);
-  const access = chooseAccess(options);
-  if (options.apiServer !== undefined && namespace === undefined) {
+  const access = chooseAccess(settings);
+  if (settings.apiServer !== undefined && namespace === undefined) {
     throw optionError('namespace', 'given together with apiServer', namespace);
   }
   const subjectName = namespace === undefined ? service : `${namespace}/${service}`;
@@ -145,7 +145,7 @@ export function endpointSlices(options: EndpointSlicesOptions): Resolver {
   };
 }
 
-function chooseAccess({ apiServer, credentials, kubeConfig, inCluster }: EndpointSlicesOptions): ApiAccess {
+function chooseAccess({ apiServer, credentials, kubeConfig, inCluster }: EndpointSlicesSettings): ApiAccess {
   const sources = Object.entries({ apiServer, kubeConfig, inCluster }).filter(([, value]) => value !== undefined);
   if (sources.length > 1) {
     throw optionError(sources.map(([name]) => name).join(' and '), 'given alone', 'both');

@@ -3,6 +3,7 @@ import { EventEmitter } from 'node:events';
 import type { FieldPacket, PoolConnection as MysqlPoolConnection, QueryError, QueryResult } from 'mysql2';
 import type { PoolConnection as PromisePoolConnection } from 'mysql2/promise';
 import { EvenkeelError } from '../../../index.js';
+import { ownProperties } from '../../kit/index.js';
 import { ownErrors } from '../own-functions.js';
 import type { Method, MysqlCallback, ServerOfConnection } from '../server/connection-methods.js';
 import { MysqlCall } from './call.js';
@@ -71,7 +72,7 @@ export class Namespace extends EventEmitter {
   getConnection(options: CheckoutOptions, callback: ConnectionCallback): void;
   getConnection(first?: CheckoutOptions | ConnectionCallback, second?: ConnectionCallback): unknown {
     const callback = typeof first === 'function' ? first : second;
-    const key: unknown = typeof first === 'function' ? undefined : first?.key;
+    const key: unknown = typeof first === 'function' ? undefined : ownProperties(first)?.key;
     if (key !== undefined && typeof key !== 'string') {
       const error = new EvenkeelError('EVENKEEL_OPTION', 'getConnection: key must be a string');
       if (callback === undefined) return Promise.reject(error);

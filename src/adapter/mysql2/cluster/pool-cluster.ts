@@ -1,6 +1,6 @@
 import { escapeId, escape as escapeValue, format, type Pool } from 'mysql2';
 import { type Balancer, EvenkeelError, endpointAddress, type ObserverEvents } from '../../../index.js';
-import { checkFunction, checkKeys, checkNumber, checkString, optionError } from '../../kit/index.js';
+import { checkFunction, checkKeys, checkNumber, checkString, optionError, ownProperties } from '../../kit/index.js';
 import { type Events, tell } from '../own-functions.js';
 import { type CheckedOutConnection, type CheckoutOptions, type ConnectionCallback, Namespace } from './namespace.js';
 import { noService, routeOver, routeTo, type ServiceSelector } from './route.js';
@@ -130,7 +130,7 @@ export class PoolCluster extends Namespace implements AsyncDisposable, Disposabl
    */
   async ready(options: ReadyOptions = {}): Promise<void> {
     checkKeys('ready', options, ['signal', 'connections']);
-    const { connections, signal } = options;
+    const { connections, signal } = ownProperties(options);
     const count = checkNumber('connections', connections, 0, { min: 0, max: 100_000, integer: true });
     await Promise.all(
       this.#services.map(async (service) => {
@@ -210,7 +210,8 @@ function tellChange({ endpoint, from, to, error }: ObserverEvents['subchannelCha
 /** The options of each service, by the service's name; without the option `services` the only service is named ''. */
 function servicesOf(options: PoolClusterOptions): Readonly<Record<string, ServiceOptions>> {
   if (typeof options !== 'object' || options === null) throw optionError('options', 'an object', options);
-  const { services, ...shared } = options;
+  const { services, ...rest } = ownProperties(options);
+  const shared = ownProperties(rest);
   if (services === undefined) return { '': shared };
   checkKeys('services', services, Object.keys(services ?? {}));
   if (Object.keys(services).length === 0) throw optionError('services', 'at least one service', services);
@@ -223,7 +224,11 @@ function servicesOf(options: PoolClusterOptions): Readonly<Record<string, Servic
     }
     const { pool } = shared;
     const options = typeof serviceOptions === 'string' ? { target: serviceOptions } : serviceOptions;
-    result[name] = { ...shared, ...options, ...(pool && { pool: { ...pool, ...(options as ServiceOptions).pool } }) };
+    result[name] = {
+      ...shared,
+      ...options,
+      ...(pool && { pool: { ...pool, ...ownProperties(options as ServiceOptions).pool } }),
+    };
   }
   return result;
 }

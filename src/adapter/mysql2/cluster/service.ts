@@ -22,6 +22,7 @@ import {
   type OptionTable,
   optionTable,
   orAborted,
+  ownProperties,
   poolDefaults,
 } from '../../kit/index.js';
 import { Changes } from '../changes.js';
@@ -100,7 +101,7 @@ export function createService(
     ...renamedOptionNames,
     ...balancingTable.names,
   ]);
-  const options = withOwnNames(callersOptions);
+  const options = ownProperties(withOwnNames(ownProperties(callersOptions)));
   const { resolver, host } = whereabouts(options);
   const settings = resolveServerSettings(options, host);
   const { clock = systemClock, rng = systemRng } = options;
@@ -143,7 +144,7 @@ export function createService(
   });
   const waitTimeoutMs = options.waitTimeoutMs ?? balancerDefaults.waitTimeoutMs;
   // The wait of `end` is limited: a caller that never gives a connection back must not keep a process from ending.
-  const endTimeoutMs = options.pool?.drainTimeoutMs ?? poolDefaults.drainTimeoutMs;
+  const endTimeoutMs = ownProperties(options.pool)?.drainTimeoutMs ?? poolDefaults.drainTimeoutMs;
   const draw = (): number => rng.next();
   return {
     name,

@@ -4,7 +4,7 @@ import { EventEmitter } from 'node:events';
 import { Readable, type ReadableOptions } from 'node:stream';
 import type { FieldPacket, QueryOptions } from 'mysql2';
 import { EvenkeelError, type Priority } from '../../../index.js';
-import { checkBoolean, checkNumber, checkPriority } from '../../kit/index.js';
+import { checkBoolean, checkNumber, checkPriority, ownProperties } from '../../kit/index.js';
 import { ownErrors, withOwnFunctions } from '../own-functions.js';
 import type { Method, MysqlCallback } from '../server/connection-methods.js';
 
@@ -104,7 +104,7 @@ export function parseStatement(
     // The invalid value is not shown in the message, because it may contain secrets.
     throw new EvenkeelError('EVENKEEL_OPTION', `${method}: sql must be a string, or an object with one as its \`sql\``);
   }
-  const { idempotent, key, priority, timeout, ...rest } = sql as StatementOptions;
+  const { idempotent, key, priority, timeout, ...rest } = ownProperties(sql as StatementOptions);
   if (key !== undefined && typeof key !== 'string') {
     throw new EvenkeelError('EVENKEEL_OPTION', `${method}: key must be a string`);
   }

@@ -2,7 +2,7 @@
 import { isIP } from 'node:net';
 import type { PoolOptions } from 'mysql2';
 import { type Endpoint, EvenkeelError, isEvenkeelError } from '../../../index.js';
-import { checkBoolean, isSameIdentity, perEndpointError, valueFor } from '../../kit/index.js';
+import { checkBoolean, isSameIdentity, ownProperties, perEndpointError, valueFor } from '../../kit/index.js';
 import { tlsProfile } from '../internals.js';
 
 /** The part of a connection's credentials that functions of the application provide. */
@@ -89,7 +89,7 @@ export function resolveTls(ssl: unknown, host: string | undefined): object | und
   if (typeof ssl !== 'string' && (typeof ssl !== 'object' || ssl === null)) {
     throw new EvenkeelError('EVENKEEL_OPTION', 'ssl must be an object of TLS settings, or the name of a profile');
   }
-  const settings = typeof ssl === 'string' ? profile(ssl) : (ssl as Record<string, unknown>);
+  const settings: Record<string, unknown> = ownProperties(typeof ssl === 'string' ? profile(ssl) : { ...ssl });
   const { verifyIdentity = true, rejectUnauthorized = true } = settings;
   checkBoolean('ssl.verifyIdentity', verifyIdentity, true);
   checkBoolean('ssl.rejectUnauthorized', rejectUnauthorized, true);

@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream';
 import type { PoolOptions as MysqlPoolOptions } from 'mysql2';
 import { type BalancingOptions, type Endpoint, EvenkeelError } from '../../../index.js';
-import { poolDefaults } from '../../kit/index.js';
+import { ownProperties, poolDefaults } from '../../kit/index.js';
 import type { PoolLimits } from '../../sql/session-pool.js';
 import { canReset, knowsGracefulEnd } from '../internals.js';
 import { type Mysql2ConnectionOptions, mysql2ConnectionTable, passedOn } from '../options.js';
@@ -31,9 +31,11 @@ export interface ServerSettings extends PoolLimits {
 
 /** Fills in defaults and checks every option. Throws EVENKEEL_OPTION; no message contains a secret. */
 export function resolveServerSettings(
-  options: Mysql2ConnectionOptions & Pick<BalancingOptions, 'pool'>,
+  callersOptions: Mysql2ConnectionOptions & Pick<BalancingOptions, 'pool'>,
   host: string | undefined,
 ): ServerSettings {
+  const options = ownProperties(callersOptions);
+  const pool = ownProperties(options.pool ?? {});
   const mysql = mysqlOptions(options, host);
   const {
     connectionLimit,
@@ -56,8 +58,8 @@ export function resolveServerSettings(
     validateAfterMs,
     validateTimeoutMs,
     queryTimeoutMs,
-    connectTimeoutMs: options.pool?.connectTimeoutMs ?? poolDefaults.connectTimeoutMs,
-    maxAgeMs: options.pool?.maxConnectionAgeMs ?? poolDefaults.maxConnectionAgeMs,
+    connectTimeoutMs: pool.connectTimeoutMs ?? poolDefaults.connectTimeoutMs,
+    maxAgeMs: pool.maxConnectionAgeMs ?? poolDefaults.maxConnectionAgeMs,
     dial: { keepAlive: enableKeepAlive, keepAliveDelayMs: keepAliveInitialDelay, localAddress },
   };
 }
@@ -72,7 +74,7 @@ function mysqlOptions(options: Mysql2ConnectionOptions, host: string | undefined
     const wanted = mayBeFunction(name) ? 'a string, or a function that returns one' : 'a string';
     throw new EvenkeelError('EVENKEEL_OPTION', `${name} must be ${wanted}, got ${got}`);
   }
-  const mysql: Record<string, unknown> = {};
+  const mysql: Record<string, unknown> = ownProperties({});
   for (const name of passedOn) {
     const value = (options as Record<string, unknown>)[name];
     if (value !== undefined && !(mayBeFunction(name) && typeof value === 'function')) mysql[name] = value;

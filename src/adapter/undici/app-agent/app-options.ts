@@ -1,6 +1,13 @@
 import type { Dispatcher } from 'undici';
 import { type AppOptions, appTable, type ResolvedAppOptions, resolveAppOptions } from '../../http/app-options.js';
-import { balancingTable, checkBalancingOptions, type OptionTable, optionTable, pickNames } from '../../kit/index.js';
+import {
+  balancingTable,
+  checkBalancingOptions,
+  type OptionTable,
+  optionTable,
+  ownProperties,
+  pickNames,
+} from '../../kit/index.js';
 import {
   type DispatcherOptions,
   type DispatcherSettings,
@@ -57,7 +64,7 @@ export function resolveServiceOptions(options: AppInterceptorOptions): ResolvedA
 function checkServiceOptions(options: ServiceOptions): void {
   dispatcherTable.resolveOwn(options, 'options.');
   checkBalancingOptions(pickNames(options, balancingTable.names));
-  const { useH2c, ...connections } = pickNames(options, undiciConnectionTable.names);
+  const { useH2c, ...connections } = ownProperties(pickNames(options, undiciConnectionTable.names));
   undiciTransport({ origin: 'https://service.namespace', ...connections });
   undiciTransport({ origin: 'http://service.namespace', useH2c });
 }

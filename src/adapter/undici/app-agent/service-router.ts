@@ -4,7 +4,7 @@ import type { ResolvedAppOptions } from '../../http/app-options.js';
 import { AppServices, type AppSnapshot } from '../../http/app-services.js';
 import type { BalancedService } from '../../http/balanced-services.js';
 import { socketsAreMocked } from '../../http/internals.js';
-import { asError } from '../../kit/index.js';
+import { asError, ownProperties } from '../../kit/index.js';
 import { createDispatcher, type ServiceDispatcher } from '../dispatcher.js';
 import { asHandlerV2, refuse } from '../handler.js';
 import { withHost } from '../request-headers.js';
@@ -111,7 +111,7 @@ export class ServiceRouter {
   }
 
   #open(origin: URL): ServiceDispatcher {
-    const options = this.#optionsOf(origin);
+    const options = ownProperties(this.#optionsOf(origin));
     // HTTP/2 in the clear is off unless an option asks for it: an unchanged app keeps the protocol it has always used.
     const dispatcher = createDispatcher(origin.origin, { ...options, useH2c: options.useH2c ?? false });
     this.#owner.opened(dispatcher);

@@ -3,6 +3,7 @@ import { BlockList, isIP } from 'node:net';
 import { ResolveError } from '../../../errors.js';
 import { checkFunction, checkKeys, checkString, optionError } from '../../../runtime/check.js';
 import type { Clock } from '../../../runtime/clock.js';
+import { ownProperties } from '../../../runtime/own-properties.js';
 import { withoutTrailing } from '../../../runtime/without-trailing.js';
 import type { ApiAccess, ApiSession, ApiTarget } from './api-access.js';
 import { CredentialFile } from './credential-file.js';
@@ -53,11 +54,11 @@ const functionIds = new WeakMap<object, number>();
 let nextFunctionId = 1;
 
 /** Creates the access to an API server from its URL and credentials. Throws EVENKEEL_OPTION. */
-export function explicitAccess(apiServer: unknown, credentials: ApiCredentials = {}): ApiAccess {
+export function explicitAccess(apiServer: unknown, callersCredentials: ApiCredentials = {}): ApiAccess {
   const server = checkServer(apiServer);
-  checkCredentials(credentials);
   // The credentials are read for every request, and accesses with equal ones are shared, so the caller's object is copied.
-  const own = { ...credentials };
+  const credentials = ownProperties(callersCredentials);
+  checkCredentials(credentials);
   const { protocol, hostname } = new URL(server);
   const carriesToken = credentials.token !== undefined || credentials.tokenFile !== undefined;
   if (protocol === 'http:' && carriesToken && !isLoopback(hostname)) {
@@ -65,7 +66,7 @@ export function explicitAccess(apiServer: unknown, credentials: ApiCredentials =
   }
   return {
     key: `${server} ${digest(credentials)}`,
-    open: (clock) => new ExplicitSession(server, own, clock),
+    open: (clock) => new ExplicitSession(server, credentials, clock),
   };
 }
 

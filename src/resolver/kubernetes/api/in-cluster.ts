@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { ResolveError } from '../../../errors.js';
 import { checkKeys, checkString } from '../../../runtime/check.js';
 import type { Clock } from '../../../runtime/clock.js';
+import { ownProperties } from '../../../runtime/own-properties.js';
 import type { ApiAccess, ApiSession, ApiTarget } from './api-access.js';
 import { CredentialFile } from './credential-file.js';
 
@@ -87,8 +88,9 @@ class InClusterSession implements ApiSession {
 
 function resolve(options: InClusterOptions): { readonly path: string; readonly server: string | undefined } {
   checkKeys('inCluster', options, ['path', 'env']);
-  const path = checkString('inCluster.path', options.path ?? defaultPath);
-  const env = options.env ?? process.env;
+  const own = ownProperties(options);
+  const path = checkString('inCluster.path', own.path ?? defaultPath);
+  const env = ownProperties(own.env ?? process.env);
   const host = env.KUBERNETES_SERVICE_HOST;
   const port = env.KUBERNETES_SERVICE_PORT;
   if (!host || !port) return { path, server: undefined };

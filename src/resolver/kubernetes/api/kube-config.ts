@@ -1,6 +1,7 @@
 import { asError, ResolveError } from '../../../errors.js';
 import { checkKeys, checkString, optionError, quoted, withoutSecrets } from '../../../runtime/check.js';
 import type { Clock } from '../../../runtime/clock.js';
+import { ownProperties } from '../../../runtime/own-properties.js';
 import { withoutTrailing } from '../../../runtime/without-trailing.js';
 import type { ApiAccess, ApiSession, ApiTarget } from './api-access.js';
 import { CredentialFile } from './credential-file.js';
@@ -56,7 +57,7 @@ export function kubeConfigAccess(kubeConfig: KubeConfigOptions | KubeConfigLike)
     };
   }
   checkKeys('kubeConfig', kubeConfig, ['path', 'context']);
-  const { path, context } = kubeConfig;
+  const { path, context } = ownProperties(kubeConfig);
   if (path !== undefined) checkString('kubeConfig.path', path);
   if (context !== undefined) checkString('kubeConfig.context', context);
   return {
