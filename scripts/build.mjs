@@ -46,7 +46,7 @@ const together = {
     'pool/(subchannel-calls|trackers)\\.ts',
     'resolver/(endpoint-list|host-families|wrong-target)\\.ts',
     'limit/call-limit\\.ts',
-    'call/(recording|waiting-line|waiting-room)\\.ts',
+    'call/(waiting-line|waiting-room)\\.ts',
     'balancer/(endpoint-status|snapshot)\\.ts',
   ),
   // By every client.

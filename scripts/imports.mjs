@@ -48,10 +48,9 @@ export const rooms = Object.entries({
   placement: `${balancer} balancer`,
   // Applications import it: the core, and nothing that needs a peer.
   index: core,
-  recorder: `${balancer} balancer`,
   metrics: `${set} balancer`,
   opentelemetry: `${set} metrics npm:@opentelemetry/api`,
-  admin: `${set} balancer metrics/index recorder/index`,
+  admin: `${set} balancer metrics/index`,
   // It is not the client: it shares the waiting room and the limit.
   server: `${base} propagation endpoint/outcome limit/limit limit/call-limit load/orca call/waiting-room`,
   testing: core,

@@ -97,7 +97,7 @@ const proofs = new Map(
     fuzz: {
       what: 'a million cases of each input somebody else writes; 10 minutes',
       folder: 'test/fuzz',
-      files: ['slices', 'dns', 'reports', 'http-heads', 'recordings'],
+      files: ['slices', 'dns', 'reports', 'http-heads'],
       flags: ['--project=unit', '--reporter=verbose'],
     },
     playground: {

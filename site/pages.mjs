@@ -13,7 +13,7 @@ const guideGroups = {
   'Choosing pods': ['choosing-a-picker', 'outlier-ejection', 'retries', 'deadlines', 'overload'],
   'The server side': ['server', 'graceful-rollout'],
   'When something is wrong': ['errors-people-search', 'doctor'],
-  'Seeing what it does': ['metrics', 'admin-page', 'tracing', 'why-this-pod'],
+  'Seeing what it does': ['metrics', 'admin-page', 'tracing'],
   'A protocol of your own': ['adapters'],
 };
 const OTHER_GUIDES = 'More';

@@ -13,7 +13,6 @@
  * - `EVENKEEL_FORBIDDEN`: the Kubernetes API denies a permission; the message names verb and resource.
  * - `EVENKEEL_PORT_AMBIGUOUS`: a port number matches several ports of the Service; the message lists their names.
  * - `EVENKEEL_CLOSED`: the balancer was closed.
- * - `EVENKEEL_RECORDING`: a recording cannot be read; the message says what is wrong with it.
  * - `EVENKEEL_OPTION`: an option or target string is invalid; the message names the option and the invalid value.
  */
 export const errorCodes = [
@@ -28,7 +27,6 @@ export const errorCodes = [
   'EVENKEEL_FORBIDDEN',
   'EVENKEEL_PORT_AMBIGUOUS',
   'EVENKEEL_CLOSED',
-  'EVENKEEL_RECORDING',
   'EVENKEEL_OPTION',
 ] as const;
 

@@ -34,9 +34,9 @@ const MAX_UNREAD = 256 * 1024;
 
 /**
  * Creates a handler that shows what the balancers of this process do, for people and programs: a page (`/`), JSON (`/balancers`),
- * Prometheus' text format (`/metrics`), events as they happen (`/events`, server-sent), and the last calls where a recorder keeps them
- * (`/recording`). The handler changes nothing and shows no credentials, but it does show addresses and names: serve it on loopback or a
- * debug port, not to the internet. Throws EVENKEEL_OPTION for invalid options.
+ * Prometheus' text format (`/metrics`), and events as they happen (`/events`, server-sent). The handler changes nothing and shows no
+ * credentials, but it does show addresses and names: serve it on loopback or a debug port, not to the internet. Throws EVENKEEL_OPTION for
+ * invalid options.
  *
  * @example createServer(createAdminHandler()).listen(9901, '127.0.0.1');
  */
@@ -77,7 +77,6 @@ export function createAdminHandler(options: AdminOptions = {}): AdminHandler {
     ['balancers', (_request, response) => send(response, 'application/json', balancersText())],
     ['metrics', (_request, response) => send(response, 'text/plain; version=0.0.4', prometheusText({ perEndpoint }))],
     ['events', (request, response) => stream(request, response, events, streams)],
-    ['recording', sendRecording],
   ]);
   return Object.assign(handler, {
     close: () => {
@@ -114,26 +113,6 @@ function sendPage(_request: IncomingMessage, response: ServerResponse): void {
     `default-src 'none'; style-src ${own}; script-src ${own}; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'`,
   );
   send(response, 'text/html; charset=utf-8', pageOf(nonce));
-}
-
-/** Responds with the dump of the process's recorder. If there are several, `?recorder=2` selects the second. */
-function sendRecording(request: IncomingMessage, response: ServerResponse): void {
-  const recorders = new Set([...liveBalancers].flatMap(({ recorder }) => recorder ?? []));
-  const query = new URLSearchParams(request.url?.split('?')[1] ?? '');
-  const recorder = [...recorders][Number(query.get('recorder') ?? 1) - 1];
-  if (recorder === undefined) {
-    refuse(
-      response,
-      404,
-      recorders.size === 0 ? 'no balancer has a recorder' : `there are ${recorders.size} recorders`,
-    );
-    return;
-  }
-  common(response);
-  response.setHeader('content-type', 'application/octet-stream');
-  response.setHeader('content-disposition', 'attachment; filename="evenkeel-recording.bin"');
-  if (request.method === 'HEAD') response.end();
-  else response.end(recorder.dump({ pseudonyms: query.has('pseudonyms') }));
 }
 
 function refuse(response: ServerResponse, status: number, text: string): void {

@@ -1,7 +1,6 @@
 import { type AcquireOptions, acquireOptionNames, type PickOptions, signalOnly } from '../call/acquire-options.js';
 import { CallLease, CallTimes, type LeaseOwner } from '../call/lease.js';
 import { OutsideCalls } from '../call/outside-calls.js';
-import { pickFlags, type Recorder, type Recording } from '../call/recording.js';
 import { type RunOptions, runCall, type Use } from '../call/run-call.js';
 import { WaitingRoom } from '../call/waiting-room.js';
 import { type Outcome, outcomes } from '../endpoint/outcome.js';
@@ -9,10 +8,10 @@ import { isEvenkeelError } from '../errors.js';
 import { CallLimit } from '../limit/call-limit.js';
 import { EventCounts } from '../observe/event-counts.js';
 import type { CallMeter, Protocol, ProtocolMeter } from '../observe/live-balancers.js';
-import { combineObservers, notify, type Observer, withDiagnostics } from '../observe/observer.js';
+import { notify, type Observer, withDiagnostics } from '../observe/observer.js';
 import { Warnings } from '../observe/warnings.js';
 import type { PickTarget } from '../picker/picker.js';
-import { Subchannel } from '../pool/subchannel.js';
+import type { Subchannel } from '../pool/subchannel.js';
 import { checkPriority } from '../propagation/priority.js';
 import { RetryRules } from '../retry/retry-policy.js';
 import { checkKeys, checkNumber, checkSignal, optionError } from '../runtime/check.js';
@@ -37,8 +36,6 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   readonly protocol: Protocol | undefined;
   protocolMeter: ProtocolMeter | undefined = undefined;
   readonly outside: OutsideCalls = new OutsideCalls(this);
-  readonly recorder: Recorder | undefined;
-  readonly recording: Recording | undefined;
   readonly #events = new EventCounts();
   readonly #options: ResolvedBalancerOptions<C>;
   readonly #warnings: Warnings;
@@ -55,25 +52,11 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   );
 
   constructor(options: ResolvedBalancerOptions<C>) {
-    const { clock, rng, resolver, recorder } = options;
+    const { clock, rng, resolver } = options;
     this.#options = options;
     this.clock = clock;
-    this.recorder = recorder;
     const limit = options.limit?.();
-    const recording = recorder?.begin({
-      name: resolver.name,
-      clock,
-      rng,
-      picker: options.picker,
-      load: options.load,
-      stages: options.stages,
-      pickSet: () => this.#currentPicker.set,
-      refresh: () => this.#currentPicker.refresh(),
-    });
-    this.recording = recording;
-    const { hooks } = this.#events;
-    const counted = recording === undefined ? hooks : combineObservers([hooks, recording.observer]);
-    const observer = withDiagnostics(options.observer, resolver.name, counted);
+    const observer = withDiagnostics(options.observer, resolver.name, this.#events.hooks);
     const warnings = new Warnings(observer, clock);
     this.#warnings = warnings;
     this.observer = observer;
@@ -82,7 +65,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     this.retries = new RetryRules(options.retry, clock, warnings);
     this.limit = limit === undefined ? undefined : new CallLimit(limit, warnings);
     this.#times = new CallTimes(this, options.stalledAfterMs);
-    this.#currentPicker = new CurrentPicker(options.picker, recording?.rng ?? rng, warnings, recording);
+    this.#currentPicker = new CurrentPicker(options.picker, rng, warnings);
     this.#room = new WaitingRoom<C>({
       clock,
       maxWaiting: options.maxWaiting,
@@ -93,20 +76,14 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       tryPick: (key, avoid, unlimited) => this.#pick(key, subchannelsOf(avoid), true, unlimited),
       timedOut: (timeoutMs) => this.#endpoints.refusals.after(timeoutMs),
     });
-    try {
-      this.#endpoints = new Endpoints({
-        options,
-        currentPicker: this.#currentPicker,
-        room: this.#room,
-        observer,
-        warnings,
-        events: this.#events,
-        recording,
-      });
-    } catch (error) {
-      recording?.close();
-      throw error;
-    }
+    this.#endpoints = new Endpoints({
+      options,
+      currentPicker: this.#currentPicker,
+      room: this.#room,
+      observer,
+      warnings,
+      events: this.#events,
+    });
     liveBalancers.add(this);
   }
 
@@ -142,16 +119,11 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       this.#endpoints.judgeWaiting();
       const served = await waits;
       this.meter?.waited(this.clock.now() - sinceMs, true);
-      this.recording?.waited(served.call, sinceMs);
       return served;
     } catch (error) {
       if (sinceMs !== undefined) this.meter?.waited(this.clock.now() - sinceMs, false);
       if (isEvenkeelError(error)) {
         this.#refused++;
-        if (this.recording !== undefined) {
-          const nowMs = this.clock.now();
-          this.recording.refused(sinceMs ?? nowMs, nowMs, error.code);
-        }
         notify(this.observer, 'refused', { error });
       }
       throw error;
@@ -217,7 +189,6 @@ export class BalancerCore<C> implements LeaseOwner<C> {
 
   callEnded(subchannel: Subchannel<C>): void {
     if (this.#currentPicker.wantsEnds) this.#currentPicker.ended(subchannel);
-    this.recording?.settled();
     this.#room.wake();
   }
 
@@ -247,24 +218,14 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   ): CallLease<C> | undefined {
     if (this.#currentPicker.picker === undefined || (this.limit?.hasRoom === false && !unlimited)) return undefined;
     const nowMs = this.clock.now();
-    const recording = this.recording;
-    recording?.prepare(nowMs);
     const subchannel = this.#choose(nowMs, key, avoid);
     // The picker may still contain a subchannel that has just lost its connection.
     const connection = subchannel?.connection;
-    if (subchannel === undefined || connection === undefined) {
-      const picked = subchannel instanceof Subchannel ? subchannel : undefined;
-      recording?.picked(picked, nowMs, 0, key, avoid);
-      return this.#currentPicker.unusable(subchannel);
-    }
-    if (mayWait && avoid?.has(subchannel) === true && this.#endpoints.pool.hasReadyBut(avoid)) {
-      recording?.picked(subchannel, nowMs, 0, key, avoid);
-      return undefined;
-    }
+    if (subchannel === undefined || connection === undefined) return this.#currentPicker.unusable(subchannel);
+    if (mayWait && avoid?.has(subchannel) === true && this.#endpoints.pool.hasReadyBut(avoid)) return undefined;
     subchannel.start(nowMs);
     this.#times.began();
-    const call = recording === undefined ? 0 : recording.picked(subchannel, nowMs, pickFlags.began, key, avoid);
-    const lease = new CallLease(this.#times, subchannel, connection.handle, nowMs, call);
+    const lease = new CallLease(this.#times, subchannel, connection.handle, nowMs);
     // A call outside the limit is treated as one whose response has begun, because such calls do not count against the limit.
     if (unlimited && this.limit !== undefined) lease.progressed();
     return lease;
@@ -297,7 +258,6 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     const timer = Number.isFinite(limitMs) ? this.clock.timer(() => this.#cut.abort(), limitMs) : undefined;
     timer?.ref();
     await this.#endpoints.close(this.#cut.signal);
-    this.recording?.close();
     timer?.cancel();
   }
 }

@@ -1,4 +1,3 @@
-import type { Recorder } from '../call/recording.js';
 import type { LimitFactory } from '../limit/limit.js';
 import { inFlight } from '../load/in-flight.js';
 import type { LoadFactory } from '../load/load.js';
@@ -83,11 +82,6 @@ export interface BalancingOptions {
    * @see docs/reference/observer.md
    */
   readonly observer?: Observer | undefined;
-  /**
-   * Keeps the last picks and the reasons for them, for `evenkeel explain` and `evenkeel replay`: `flightRecorder()` of `evenkeel/recorder`.
-   * One recorder may serve several balancers. @defaultValue none @see docs/guide/why-this-pod.md
-   */
-  readonly recorder?: Recorder | undefined;
   /** The clock by which the balancer measures all time; tests pass their own. @defaultValue the system's clock */
   readonly clock?: Clock | undefined;
   /** Where the balancer's random numbers come from; tests pass their own source. @defaultValue the system's randomness */
@@ -106,7 +100,7 @@ export interface BalancerOptions<C> extends BalancingOptions {
 }
 
 /** `BalancerOptions` after defaults were filled in and everything was checked. */
-export type ResolvedBalancerOptions<C> = Filled<Omit<BalancerOptions<C>, 'resolver' | 'pool'>, 'limit' | 'recorder'> & {
+export type ResolvedBalancerOptions<C> = Filled<Omit<BalancerOptions<C>, 'resolver' | 'pool'>, 'limit'> & {
   readonly resolver: Resolver;
   readonly pool: ResolvedPoolOptions;
 };
@@ -168,10 +162,6 @@ export const balancingTable: OptionTable<BalancingSettings> = optionTable('optio
   observer: checkedOption<Observer>({}, (_name, value) => {
     checkObserver(value as Observer);
     return value as Observer;
-  }),
-  recorder: checkedOption<Recorder | undefined>(undefined, (name, value) => {
-    if (typeof (value as Recorder | null)?.begin === 'function') return value as Recorder;
-    throw optionError(name, 'a recorder such as flightRecorder(), with its parentheses', value);
   }),
   clock: clockOption,
   rng: rngOption,

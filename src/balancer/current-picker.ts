@@ -1,4 +1,3 @@
-import type { Recording } from '../call/recording.js';
 import { RuledLoad } from '../load/load-rule.js';
 import type { Warnings } from '../observe/warnings.js';
 import { p2c } from '../picker/p2c.js';
@@ -14,8 +13,6 @@ import type { Member } from '../pool/pool.js';
 import { Subchannel } from '../pool/subchannel.js';
 import { ignoreRejection } from '../runtime/ignore-rejection.js';
 import type { Rng } from '../runtime/rng.js';
-
-const none: readonly never[] = [];
 
 /**
  * Holds the picker that calls use. If a picker throws, when it is built or when it picks, `p2c` replaces it until the next picker is built,
@@ -39,23 +36,15 @@ export class CurrentPicker<C> {
   #isOrdered: boolean | undefined;
   #members: readonly Member<C>[] = [];
 
-  readonly #recording: Recording | undefined;
-
-  constructor(factory: PickerFactory, rng: Rng, warnings: Warnings, recording?: Recording) {
+  constructor(factory: PickerFactory, rng: Rng, warnings: Warnings) {
     this.#factory = factory;
     this.#rng = rng;
     this.#warnings = warnings;
-    this.#recording = recording;
   }
 
   /** Whether the picker was built with at least one subchannel that was ready. */
   get hasReady(): boolean {
     return this.#set !== undefined && this.#set.targets.length > 0;
-  }
-
-  /** The set that the picker was built with. */
-  get set(): PickSet<Subchannel<C>> | undefined {
-    return this.#set;
   }
 
   /**
@@ -73,7 +62,6 @@ export class CurrentPicker<C> {
       set = pickSetOf(members);
       this.firstLeft = -1;
     }
-    this.#recording?.rebuilding(this.firstLeft === -1 ? none : first);
     this.#set = set;
     this.#isOrdered = undefined;
     this.#build(set, this.picker);
@@ -93,11 +81,6 @@ export class CurrentPicker<C> {
     const first = this.#set?.all[0];
     if (first === undefined || this.placeOf(first) === undefined) return undefined;
     return first.load instanceof RuledLoad ? first.load.rule.preferences?.raises : undefined;
-  }
-
-  /** Builds a new picker over the same set, as if there had been no picker before. */
-  refresh(): void {
-    if (this.#set !== undefined) this.#build(this.#set, undefined);
   }
 
   #build(set: PickSet<Subchannel<C>>, previous: Picker<Subchannel<C>> | undefined): void {
@@ -206,7 +189,7 @@ export class CurrentPicker<C> {
  * Creates the set that a picker may choose from: the pool's members without those on standby, and the ready ones among them. With `only`,
  * no other subchannel counts as ready.
  */
-export function pickSetOf<C>(members: readonly Member<C>[], only?: readonly Subchannel<C>[]): PickSet<Subchannel<C>> {
+function pickSetOf<C>(members: readonly Member<C>[], only?: readonly Subchannel<C>[]): PickSet<Subchannel<C>> {
   const targets: Subchannel<C>[] = [];
   const weights: number[] = [];
   const all: Subchannel<C>[] = [];

@@ -1,4 +1,3 @@
-import type { Recording } from '../call/recording.js';
 import type { WaitingRoom } from '../call/waiting-room.js';
 import { EndpointSet } from '../endpoint/endpoint-set.js';
 import type { EventCounts } from '../observe/event-counts.js';
@@ -24,7 +23,6 @@ export interface EndpointsParts<C> {
   readonly observer: Observer;
   readonly warnings: Warnings;
   readonly events: EventCounts;
-  readonly recording: Recording | undefined;
 }
 
 /**
@@ -44,7 +42,7 @@ export class Endpoints<C> {
   #isClosed = false;
 
   constructor(parts: EndpointsParts<C>) {
-    const { options, currentPicker, room, observer, warnings, recording } = parts;
+    const { options, currentPicker, room, observer, warnings } = parts;
     const { clock, rng, resolver, startTimeoutMs } = options;
     this.#parts = parts;
     this.#rebuilds = new RebuildScheduler({
@@ -75,7 +73,6 @@ export class Endpoints<C> {
       warnings,
       options: options.pool,
       load: options.load,
-      recording,
       track: (endpoint) => this.#stages.track(endpoint),
       changed: () => this.#rebuilds.request('picker'),
       // Waiting callers are served later in this turn, because this function is called while a subchannel changes its state.
@@ -135,16 +132,15 @@ export class Endpoints<C> {
   }
 
   #work(what: RebuildKind): number {
-    const { currentPicker, room, recording, options } = this.#parts;
+    const { currentPicker, room, options } = this.#parts;
     const { endpoints } = this.feed;
     if (endpoints === undefined) return 0;
     if (what === 'stages') {
       this.#verdicts.ran();
       const known = EndpointSet.of(this.feed.version, endpoints);
-      const set = this.#stages.apply(known, recording);
+      const set = this.#stages.apply(known);
       this.refusals.isEmpty = set.size === 0;
       this.pool.reconcile(set, this.feed.byKey);
-      recording?.published(known, this.pool.members);
     }
     // An observer or a stage may have closed the balancer during the lines above.
     if (this.#isClosed) return 0;

@@ -1,4 +1,3 @@
-import type { Recording } from '../call/recording.js';
 import { type Endpoint, isEndpoint } from '../endpoint/endpoint.js';
 import type { EndpointEntry, EndpointSet } from '../endpoint/endpoint-set.js';
 import type { Warnings } from '../observe/warnings.js';
@@ -22,7 +21,7 @@ export class StageChain {
     }
   }
 
-  apply(set: EndpointSet, recording?: Recording): EndpointSet {
+  apply(set: EndpointSet): EndpointSet {
     let result = set;
     this.#stages.forEach((stage, index) => {
       try {
@@ -32,7 +31,6 @@ export class StageChain {
         if (next !== result && !next.entries.every(isEntry)) {
           throw new TypeError('apply returned a set with an entry that has no endpoint');
         }
-        if (next !== result) recording?.staged(index, result, next);
         result = next;
       } catch (error) {
         this.#warnings.warn(`stage ${index + 1} of ${this.#stages.length} threw and was skipped`, error);

@@ -9,7 +9,6 @@ import type { RetryRules } from '../retry/retry-policy.js';
 import type { Clock } from '../runtime/clock.js';
 import { StallWatch } from '../runtime/stall-watch.js';
 import { LatencyQuantile } from './latency-quantile.js';
-import type { Recording } from './recording.js';
 
 /** What leases need from the balancer that made them. */
 export interface LeaseOwner<C> {
@@ -19,7 +18,6 @@ export interface LeaseOwner<C> {
   readonly limit: CallLimit | undefined;
   readonly meter: CallMeter | undefined;
   readonly protocolMeter: ProtocolMeter | undefined;
-  readonly recording: Recording | undefined;
   /** The response of a call has begun, so the call no longer counts against the limit and another may run. */
   madeRoom(): void;
   /** A call on `subchannel` has ended, and the subchannel's counters have been updated. */
@@ -85,18 +83,14 @@ export class CallLease<C> implements Lease<C> {
   readonly #times: CallTimes<C>;
   #answeredMs: number | undefined;
   #outcome: Outcome | undefined;
-  /**
-   * Two values in one field, because a lease is created for every call: twice the call's number in a recording (0 if it is not recorded),
-   * plus 1 once the endpoint has reported its load.
-   */
-  #marks: number;
+  /** Whether the endpoint has reported its load. */
+  #hasReported = false;
 
-  constructor(times: CallTimes<C>, subchannel: Subchannel<C>, handle: C, startedMs: number, call = 0) {
+  constructor(times: CallTimes<C>, subchannel: Subchannel<C>, handle: C, startedMs: number) {
     this.#times = times;
     this.subchannel = subchannel;
     this.handle = handle;
     this.startedMs = startedMs;
-    this.#marks = 2 * call;
   }
 
   get endpoint(): Endpoint {
@@ -105,11 +99,6 @@ export class CallLease<C> implements Lease<C> {
 
   get place(): number | undefined {
     return this.#times.owner.placeOf(this.subchannel);
-  }
-
-  /** The number of the call in a recording; 0 = the call is not recorded. */
-  get call(): number {
-    return this.#marks >> 1;
   }
 
   /** The retry policy of the balancer that the lease came from. */
@@ -148,8 +137,8 @@ export class CallLease<C> implements Lease<C> {
   }
 
   reported(report: LoadReport): void {
-    if ((this.#marks & 1) === 1 || this.#outcome !== undefined) return;
-    this.#marks |= 1;
+    if (this.#hasReported || this.#outcome !== undefined) return;
+    this.#hasReported = true;
     this.subchannel.reported(report, this.#times.owner.clock.now());
   }
 
@@ -216,7 +205,7 @@ export class CallTimes<C> {
 
   /** Evaluates a call that has ended. @param latencyMs The latency as for `Lease.end`. */
   ended(lease: CallLease<C>, outcome: Outcome, latencyMs: number | null | undefined, note: CallNote | undefined): void {
-    const { clock, limit, meter, protocolMeter, recording } = this.owner;
+    const { clock, limit, meter, protocolMeter } = this.owner;
     const { subchannel, startedMs, answeredMs } = lease;
     const nowMs = clock.now();
     let measuredFromMs = startedMs;
@@ -236,10 +225,6 @@ export class CallTimes<C> {
     }
     meter?.attemptEnded(judged, nowMs - startedMs);
     if (note !== undefined) protocolMeter?.attemptEnded(note, judged, nowMs - startedMs);
-    if (recording !== undefined) {
-      recording.prepare(nowMs);
-      recording.ended(subchannel, lease.call, nowMs, judged, measuredFromMs, isMeasured);
-    }
     subchannel.end(startedMs, nowMs, judged, measuredFromMs, isMeasured);
     this.owner.callEnded(subchannel);
   }

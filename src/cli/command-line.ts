@@ -24,32 +24,10 @@ export interface DoctorCommand {
   readonly json: boolean;
 }
 
-/** A parsed `evenkeel explain` command line. */
-export interface ExplainCommand {
-  readonly name: 'explain';
-  /** The path of the file with the recording. */
-  readonly file: string;
-  readonly call: number | undefined;
-  /** The time from which calls are listed, as the user wrote it. */
-  readonly at: string | undefined;
-  readonly pod: string | undefined;
-  readonly balancer: string | undefined;
-}
-
-/** A parsed `evenkeel replay` command line. */
-export interface ReplayCommand {
-  readonly name: 'replay';
-  /** The path of the file with the recording. */
-  readonly file: string;
-  readonly balancer: string | undefined;
-}
-
 /** The command and its arguments. */
-export type Command = DoctorCommand | ExplainCommand | ReplayCommand | { readonly name: 'help' | 'version' };
+export type Command = DoctorCommand | { readonly name: 'help' | 'version' };
 
 export const help = `Usage: evenkeel doctor <target> [options]
-       evenkeel explain <recording> [--call <number> | --at <time> | --pod <name>]
-       evenkeel replay <recording>
 
 doctor says what evenkeel finds behind a Service, what it would use, and what to change. Run it where your application runs:
 kubectl exec deploy/frontend -- npx evenkeel doctor orders.shop:http
@@ -79,18 +57,8 @@ Options of doctor
   --service-account <folder>    folder of the pod's service account (default /var/run/secrets/kubernetes.io/serviceaccount)
   --help (or -h), --version
 
-explain says why a call went to its pod; without --call it lists calls. <recording> is a file that flightRecorder() dumped.
-
-  --call <number>               explain this call
-  --at <time>                   list the calls from this time on: 12:03:04.5, UTC
-  --pod <name>                  list the calls to this pod, and say why it gets none; a name or an address, or a part of it
-
-replay makes the recorded picks again and says how many are the same.
-
-explain and replay take --balancer <name> if the recording has several: a part of a balancer's name, or its number.
-
 Exit code: 0 all is well, 1 it works but could be better, 2 it does not work, 64 the command line is wrong,
-65 the recording cannot be read, 70 evenkeel itself failed.
+70 evenkeel itself failed.
 `;
 
 /** Parses the arguments after the program's name. Throws EVENKEEL_OPTION. */
@@ -99,10 +67,8 @@ export function parseCommandLine(args: readonly string[]): Command {
   if (values.version) return { name: 'version' };
   if (values.help || positionals.length === 0 || positionals[0] === 'help') return { name: 'help' };
   const [name, target, ...more] = positionals;
-  if (name === 'explain') return explainCommand(target, more, values);
-  if (name === 'replay') return replayCommand(target, more, values);
   if (name !== 'doctor') {
-    throw usageError(`there is no command ${quoted(name ?? '', 80)}; there are doctor, explain and replay`);
+    throw usageError(`there is no command ${quoted(name ?? '', 80)}; there is doctor`);
   }
   if (target === undefined) throw usageError('doctor needs a target, such as orders.shop:http');
   const address = targetOf(target);
@@ -142,22 +108,6 @@ function pageUrl(url: string): URL {
     throw usageError(`--admin needs a URL, such as http://127.0.0.1:9901/, got ${quoted(url, 80)}`);
   }
   return parsed;
-}
-
-function explainCommand(file: string | undefined, more: readonly string[], values: Values): ExplainCommand {
-  if (file === undefined || more.length > 0) throw usageError('explain needs one recording, such as dump.bin');
-  const { at, pod, balancer } = values;
-  const call = values.call === undefined ? undefined : Number(values.call);
-  if (call !== undefined && !(Number.isInteger(call) && call > 0)) {
-    throw usageError(`--call must be the number of a call, got ${quoted(values.call ?? '', 80)}`);
-  }
-  if (call !== undefined && (at ?? pod) !== undefined) throw usageError('--call goes without --at and --pod');
-  return { name: 'explain', file, call, at, pod, balancer };
-}
-
-function replayCommand(file: string | undefined, more: readonly string[], values: Values): ReplayCommand {
-  if (file === undefined || more.length > 0) throw usageError('replay needs one recording, such as dump.bin');
-  return { name: 'replay', file, balancer: values.balancer };
 }
 
 type Values = ReturnType<typeof parse>['values'];
@@ -200,10 +150,6 @@ function parse(args: readonly string[]) {
         kubeconfig: { type: 'string' },
         context: { type: 'string' },
         'service-account': { type: 'string' },
-        call: { type: 'string' },
-        at: { type: 'string' },
-        pod: { type: 'string' },
-        balancer: { type: 'string' },
         help: { type: 'boolean', short: 'h', default: false },
         version: { type: 'boolean', default: false },
       },

@@ -3,13 +3,10 @@ import { readFileSync } from 'node:fs';
 import { asError, isEvenkeelError } from '../errors.js';
 import { help, parseCommandLine } from './command-line.js';
 import { doctor } from './doctor.js';
-import { explain } from './explain.js';
-import { replay } from './replay.js';
 import { terminalText } from './terminal-text.js';
 
 // The exit codes below are those of sysexits(3), because 1 and 2 describe the Service.
 const WRONG_USAGE = 64;
-const UNREADABLE = 65;
 const OWN_FAULT = 70;
 
 const stopped = new AbortController();
@@ -34,16 +31,8 @@ async function main(args: readonly string[]): Promise<number> {
         return 0;
       case 'doctor':
         return await doctor(command, { write, signal: stopped.signal });
-      case 'explain':
-        return explain(command, write);
-      case 'replay':
-        return await replay(command, write);
     }
   } catch (error) {
-    if (isEvenkeelError(error, 'EVENKEEL_RECORDING')) {
-      writeError(`evenkeel: ${error.message} (${error.code})\n`);
-      return UNREADABLE;
-    }
     if (!isEvenkeelError(error, 'EVENKEEL_OPTION')) {
       writeError(`evenkeel failed: ${asError(error).stack}\n`);
       return OWN_FAULT;

@@ -1,7 +1,7 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
 import { resolverFrom, type TargetOptions } from '../resolver/target.js';
 import { systemClock } from '../runtime/clock.js';
-import { systemRng } from '../runtime/rng.js';
+import { systemRng } from '../runtime/random32.js';
 import { conditionsInWords } from './endpoints.js';
 
 /** Something that changed while `evenkeel doctor --watch` follows a target; `afterMs` counts from the start. */

@@ -1,7 +1,7 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
 import { resolverFrom, type TargetOptions } from '../resolver/target.js';
 import { systemClock } from '../runtime/clock.js';
-import { systemRng } from '../runtime/rng.js';
+import { systemRng } from '../runtime/random32.js';
 import type { UseFacts } from './report.js';
 
 /** Lets the library find the endpoints of the target, as in an application, and returns the first result. Never rejects. */

@@ -1,6 +1,6 @@
 /**
  * Removes from a text everything that a terminal would obey: control characters other than line feeds and tabs, and characters that reverse
- * the direction of text. What the CLI prints comes from API servers, DNS, recordings and admin pages.
+ * the direction of text. What the CLI prints comes from API servers, DNS and admin pages.
  */
 export function terminalText(text: string): string {
   return text.replace(COMMANDS, '\ufffd');

@@ -1,6 +1,5 @@
 import { optionError } from '../runtime/check.js';
 import type { Complete } from '../runtime/complete.js';
-import { described } from '../runtime/described.js';
 import { numberOption, type OptionTable, optionTable } from '../runtime/options.js';
 import { LatencyWindow } from './latency-window.js';
 import type { Limit, LimitFactory } from './limit.js';
@@ -111,7 +110,7 @@ export function adaptive(options: AdaptiveOptions = {}): LimitFactory {
   const { initial, min, max } = settings;
   if (min > max) throw optionError('adaptive.min', `at most max (${max})`, min);
   const begin = Math.min(Math.max(initial, min), max);
-  return described(() => new AdaptiveLimit({ ...settings, initial: begin }), 'adaptive', options);
+  return () => new AdaptiveLimit({ ...settings, initial: begin });
 }
 
 class AdaptiveLimit implements Limit {

@@ -1,6 +1,5 @@
 import { checkNumber, optionError } from '../runtime/check.js';
 import type { Complete } from '../runtime/complete.js';
-import { described } from '../runtime/described.js';
 import { type OptionTable, optionTable } from '../runtime/options.js';
 import type { Limit, LimitFactory } from './limit.js';
 import { shedAfterOption } from './shed-after.js';
@@ -29,5 +28,5 @@ export function fixed(max: number, options: FixedOptions = {}): LimitFactory {
     gaveUp: () => {},
     overloaded: () => {},
   });
-  return described(() => limit, 'fixed', { ...options, max });
+  return () => limit;
 }

@@ -6,8 +6,6 @@ const MOST = 1_024;
 export interface Cell {
   readonly numbers: Float64Array;
   readonly at: number;
-  /** How many numbers belong to one endpoint. @defaultValue 0 */
-  readonly fields?: number;
 }
 
 /** The cell for loads that keep no numbers of their own about endpoints. */
@@ -35,7 +33,7 @@ export class Cells {
       this.#numbers = new Float64Array(cells * this.#fields);
       this.#taken = 0;
     }
-    const cell = { numbers: this.#numbers, at: this.#taken, fields: this.#fields };
+    const cell = { numbers: this.#numbers, at: this.#taken };
     this.#taken += this.#fields;
     return cell;
   }

@@ -97,19 +97,4 @@ export class CountedCalls {
       reportAgeMs: nowMs - (numbers[at + REPORTED_AT] as number),
     };
   }
-
-  /** The state for a recording, as `LoadRule.memory`. */
-  memory(): number[] {
-    const { hasReports, usual } = this.#inUse;
-    return [this.choices, usual, this.#most, hasReports ? 1 : 0, this.#reportedAtMs];
-  }
-
-  recall(memory: readonly number[]): void {
-    const number = (at: number): number => memory[at] ?? 0;
-    this.choices = number(0);
-    this.#inUse.usual = number(1);
-    this.#most = number(2);
-    this.#inUse.hasReports = number(3) === 1;
-    this.#reportedAtMs = number(4);
-  }
 }

@@ -1,5 +1,4 @@
 import { checkNoOptions } from '../runtime/check.js';
-import { described } from '../runtime/described.js';
 import { noCell } from './cells.js';
 import type { Load } from './load.js';
 import { type LoadRule, RuledLoad } from './load-rule.js';
@@ -7,7 +6,7 @@ import { type LoadRule, RuledLoad } from './load-rule.js';
 /** The number of calls in flight, as this process counts them. This load needs no tuning and reacts at once. */
 export const inFlight = (...none: []): (() => Load) => {
   checkNoOptions('inFlight', none);
-  return described(() => new RuledLoad(inFlightRule, noCell), 'inFlight');
+  return () => new RuledLoad(inFlightRule, noCell);
 };
 
 /** The rule for calls in flight, which subchannels count themselves. */

@@ -139,36 +139,6 @@ export class LatencySurvey {
     return this.medianMs + (latencyMs - this.medianMs) * Math.exp(-ageMs / FORGIVEN_MS);
   }
 
-  /** Returns the state of the survey for a recording, as `LoadRule.memory` does. */
-  memory(): number[] {
-    const { medianMs, limitMs, takenAtMs, firstMedianMs, evidence, mostAfterGap, slowRatio } = this;
-    return [medianMs, limitMs, takenAtMs, firstMedianMs, evidence, mostAfterGap, this.#isOutage ? 1 : 0, slowRatio];
-  }
-
-  /** Restores the state that `memory` returned. Returns the rest of the list, which is not the survey's. */
-  recall([
-    medianMs,
-    limitMs,
-    takenAtMs,
-    firstMedianMs,
-    evidence,
-    mostAfterGap,
-    outage,
-    slowRatio,
-    ...rest
-  ]: readonly number[]): number[] {
-    this.medianMs = medianMs ?? 0;
-    this.limitMs = limitMs ?? Number.POSITIVE_INFINITY;
-    this.takenAtMs = takenAtMs ?? Number.NEGATIVE_INFINITY;
-    this.firstMedianMs = firstMedianMs ?? 0;
-    this.#firstsKnown = 0;
-    this.evidence = evidence ?? EVIDENCE;
-    this.mostAfterGap = mostAfterGap ?? MOST_AT_ONCE;
-    this.#isOutage = outage === 1;
-    this.slowRatio = slowRatio ?? SLOW_RATIO;
-    return rest;
-  }
-
   /** Computes the median of the endpoints' first latencies. @param measured How many endpoints have had a call. */
   #takeFirsts(set: LoadSet, rule: LoadRule, measured: number): void {
     let count = 0;

@@ -45,10 +45,6 @@ export interface LoadRule {
   readonly preferences?: Preferences;
   /** What the rule knows about an endpoint, to be shown to people. */
   facts?(numbers: Float64Array, at: number, nowMs: number): LoadFacts;
-  /** The rule's own state for a recording, without its endpoints' numbers; absent if the rule has no state. */
-  memory?(): number[];
-  /** Restores the state that `memory` returned. `cells` are those of the endpoints, whose numbers are restored already. */
-  recall?(memory: readonly number[], cells: readonly Cell[]): void;
 }
 
 /**
@@ -59,17 +55,14 @@ export class RuledLoad implements Load {
   readonly rule: LoadRule;
   readonly numbers: Float64Array;
   readonly at: number;
-  /** How many numbers the endpoint has in its cell. */
-  readonly fields: number;
   /** What counts the calls in flight: this object itself, until `follow` was called. */
   #calls: { readonly inFlight: number } = this;
   inFlight = 0;
 
-  constructor(rule: LoadRule, { numbers, at, fields = 0 }: Cell) {
+  constructor(rule: LoadRule, { numbers, at }: Cell) {
     this.rule = rule;
     this.numbers = numbers;
     this.at = at;
-    this.fields = fields;
   }
 
   get decays(): boolean {

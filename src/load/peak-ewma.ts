@@ -1,6 +1,5 @@
 import type { Outcome } from '../endpoint/outcome.js';
 import type { Complete } from '../runtime/complete.js';
-import { described } from '../runtime/described.js';
 import { numberOption, type OptionTable, optionTable } from '../runtime/options.js';
 import { Cells } from './cells.js';
 import type { Load, LoadFacts } from './load.js';
@@ -55,7 +54,7 @@ export const peakEwma = (options: PeakEwmaOptions = {}): (() => Load) => {
   const { decayMs, initialMs } = peakEwmaTable.resolve(options);
   const rule = new PeakEwmaRule(decayMs, initialMs);
   const cells = new Cells(FIELDS);
-  return described(() => new RuledLoad(rule, cells.take()), 'peakEwma', options);
+  return () => new RuledLoad(rule, cells.take());
 };
 
 // Offsets of the numbers in an endpoint's cell.

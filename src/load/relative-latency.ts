@@ -1,6 +1,5 @@
 import type { LoadReport, Outcome } from '../endpoint/outcome.js';
 import { checkNoOptions } from '../runtime/check.js';
-import { described } from '../runtime/described.js';
 import { CallCosts } from './call-costs.js';
 import { Cells } from './cells.js';
 import { CountedCalls } from './counted-calls.js';
@@ -76,7 +75,7 @@ export const relativeLatency = (...none: []): LoadFactory => {
     }
     return new RuledLoad(rule, cells.take());
   };
-  return described(factory, 'relativeLatency');
+  return factory;
 };
 
 /**
@@ -148,17 +147,6 @@ class RelativeLatencyRule implements LoadRule {
       ...(failing > FEW_FAILURES && { failing }),
       ...this.#reports.facts(numbers, at, nowMs),
     };
-  }
-
-  memory(): number[] {
-    return [...this.#survey.memory(), ...this.preferences.state, ...this.#reports.memory()];
-  }
-
-  recall(memory: readonly number[]): void {
-    const rest = this.#survey.recall(memory);
-    const { state } = this.preferences;
-    for (let at = 0; at < state.length; at++) state[at] = rest[at] ?? 0;
-    this.#reports.recall(rest.slice(state.length));
   }
 
   #price(numbers: Float64Array, at: number, nowMs: number): void {

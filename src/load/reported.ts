@@ -1,6 +1,5 @@
 import type { LoadReport, Outcome } from '../endpoint/outcome.js';
 import type { Filled } from '../runtime/complete.js';
-import { described } from '../runtime/described.js';
 import { numberOption, type OptionTable, optionalString, optionTable } from '../runtime/options.js';
 import { type Cell, Cells } from './cells.js';
 import type { Load, LoadFacts } from './load.js';
@@ -73,7 +72,7 @@ const FEW = 16;
 export const reported = (options: ReportedOptions = {}): (() => Load) => {
   const rule = new ReportedRule(reportedTable.resolve(options));
   const cells = new Cells(FIELDS);
-  return described(() => new RuledLoad(rule, cells.take()), 'reported', options);
+  return () => new RuledLoad(rule, cells.take());
 };
 
 // Indexes into the numbers that the load keeps for an endpoint; the first number is the endpoint's utilization.
@@ -157,33 +156,6 @@ class ReportedRule implements LoadRule {
       utilization: numbers[at + UTILIZATION] as number,
       reportAgeMs: nowMs + this.#expireAfterMs - validUntilMs,
     };
-  }
-
-  /**
-   * Returns the state for a recording: six numbers, then two for each reporter, even if it has left the set: until when its report is
-   * valid, and its utilization.
-   */
-  memory(): number[] {
-    const memory = [this.#usual, this.#least, this.#most, this.#oldest, this.#surveyedAtMs, this.#ended];
-    for (const { numbers, at } of this.#reporters) {
-      memory.push(numbers[at + VALID_UNTIL] as number, numbers[at + UTILIZATION] as number);
-    }
-    return memory;
-  }
-
-  recall(memory: readonly number[], cells: readonly Cell[]): void {
-    [this.#usual = 0, this.#least = 0, this.#most = 0, this.#oldest = 0, this.#surveyedAtMs = 0, this.#ended = 0] =
-      memory;
-    this.#reporters.length = 0;
-    for (let from = 6; from + 1 < memory.length; from += 2) {
-      const position = this.#reporters.length + 1;
-      const gone = new Float64Array(FIELDS);
-      gone[VALID_UNTIL] = memory[from] as number;
-      gone[UTILIZATION] = memory[from + 1] as number;
-      this.#reporters.push(
-        cells.find(({ numbers, at }) => numbers[at + PLACE] === position) ?? { numbers: gone, at: 0 },
-      );
-    }
   }
 
   /** How many of this client's last calls went to the endpoint; `SHARE_CALLS` if it had an even share. */

@@ -57,8 +57,6 @@ export interface LiveBalancer<Snapshot> {
   readonly protocol: Protocol | undefined;
   /** Measures the balancer's calls by operation; undefined unless metrics by protocol are read. */
   protocolMeter: ProtocolMeter | undefined;
-  /** Records the balancer's calls; undefined without a recorder. */
-  readonly recorder?: { dump(options?: { readonly pseudonyms?: boolean }): Uint8Array<ArrayBuffer> } | undefined;
   snapshot(): Snapshot;
 }
 

@@ -1,7 +1,4 @@
-/**
- * Every picker of the library, by the name that users call it by. The main entry point exports these functions, and a recording uses the
- * names to create pickers again.
- */
+/** Every picker of the library, by the name that users call it by. */
 export { hash } from './hash.js';
 export { hotCold } from './hot-cold.js';
 export { leastLoaded, neverQueue, shortestExpectedDelay } from './least-loaded.js';

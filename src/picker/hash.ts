@@ -1,7 +1,6 @@
 import { type Endpoint, endpointAddress, withOtherFirst } from '../endpoint/endpoint.js';
 import { checkFunction } from '../runtime/check.js';
 import type { Complete } from '../runtime/complete.js';
-import { described } from '../runtime/described.js';
 import { hash32, mix32 } from '../runtime/hash.js';
 import { checkedOption, choiceOption, numberOption, type OptionTable, optionTable } from '../runtime/options.js';
 import { firstFitting } from './fallback.js';
@@ -92,7 +91,7 @@ const ADD_MS = 10;
 export const hash = (options: HashOptions = {}): PickerFactory => {
   const settings = hashTable.resolve(options);
   const factory: PickerFactory = (set, previous, context) => new HashPicker(ownSet(set), previous, context, settings);
-  return described(factory, 'hash', options);
+  return factory;
 };
 
 /** How the hash of a key leads to an endpoint: through a table of entries, or by scoring every endpoint. */

@@ -1,5 +1,4 @@
 import type { Complete } from '../runtime/complete.js';
-import { described } from '../runtime/described.js';
 import { numberOption, type OptionTable, optionTable } from '../runtime/options.js';
 import { Random32 } from '../runtime/random32.js';
 import type { Rng } from '../runtime/rng.js';
@@ -47,7 +46,7 @@ export const hotCold = (options: HotColdOptions = {}): PickerFactory => {
   const { choices, quantile } = hotColdTable.resolve(options);
   const factory: PickerFactory = (set, previous, { rng }) =>
     new HotColdPicker(ownSet(set), previous, choices, quantile, rng);
-  return described(factory, 'hotCold', options);
+  return factory;
 };
 
 class HotColdPicker implements Picker<OwnTarget> {

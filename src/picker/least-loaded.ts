@@ -1,5 +1,4 @@
 import { checkNoOptions } from '../runtime/check.js';
-import { described } from '../runtime/described.js';
 import type { CostRule } from './cost.js';
 import { DrawPicker } from './draw-picker.js';
 import { HeapPicker } from './heap-picker.js';
@@ -44,5 +43,5 @@ function leastBy(rule: CostRule, name: string, none: readonly unknown[]): Picker
       ? new ScanPicker(rule, own, previous, rng)
       : new DrawPicker(rule, own, CHOICES, rng);
   };
-  return described(factory, name);
+  return factory;
 }

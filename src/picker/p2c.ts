@@ -1,5 +1,4 @@
 import type { Filled } from '../runtime/complete.js';
-import { described } from '../runtime/described.js';
 import { type OptionTable, optionalNumber, optionTable } from '../runtime/options.js';
 import { DrawPicker } from './draw-picker.js';
 import { ownSet, type PickerFactory } from './picker.js';
@@ -32,5 +31,5 @@ export const p2c = (options: P2cOptions = {}): PickerFactory => {
     set.targets.length < SCAN_BELOW
       ? new ScanPicker('share', ownSet(set), previous, rng)
       : new DrawPicker('share', ownSet(set), choices, rng);
-  return described(factory, 'p2c', options);
+  return factory;
 };

@@ -16,7 +16,6 @@ import {
   USUAL,
 } from '../load/preference.js';
 import { checkNoOptions } from '../runtime/check.js';
-import { described } from '../runtime/described.js';
 import { Random32 } from '../runtime/random32.js';
 import type { Rng } from '../runtime/rng.js';
 import { BitSet } from './bit-set.js';
@@ -97,7 +96,7 @@ export const preferenceOrder = (...none: []): PickerFactory => {
     if (preferences === undefined) return unordered(set, previous, context);
     return new PreferenceOrder(own, previous, preferences, context.rng);
   };
-  return described(factory, 'preferenceOrder');
+  return factory;
 };
 
 /** Whether `preferenceOrder` keeps the endpoints of `set` in an order. */

@@ -1,5 +1,4 @@
 import { checkNoOptions } from '../runtime/check.js';
-import { described } from '../runtime/described.js';
 import { Random32 } from '../runtime/random32.js';
 import type { Rng } from '../runtime/rng.js';
 import { firstFitting } from './fallback.js';
@@ -10,7 +9,7 @@ import { WeightedDraw } from './weighted-draw.js';
 export const random = (...none: []): PickerFactory => {
   checkNoOptions('random', none);
   const factory: PickerFactory = (set, _previous, { rng }) => new RandomPicker(set, rng);
-  return described(Object.assign(factory, { ignoresLoad: true }), 'random');
+  return Object.assign(factory, { ignoresLoad: true });
 };
 
 class RandomPicker implements Picker {

@@ -1,5 +1,4 @@
 import { checkNoOptions } from '../runtime/check.js';
-import { described } from '../runtime/described.js';
 import { drawIndex, type Rng } from '../runtime/rng.js';
 import {
   fits,
@@ -24,7 +23,7 @@ export const roundRobin = (...none: []): PickerFactory => {
     set.equalWeights
       ? new RoundRobinPicker(set, previous, rng)
       : new StridePicker(set, new VirtualTime(ownSet(set), previous, rng));
-  return described(Object.assign(factory, { ignoresLoad: true }), 'roundRobin');
+  return Object.assign(factory, { ignoresLoad: true });
 };
 
 class RoundRobinPicker implements Picker {

@@ -1,5 +1,4 @@
 import type { Complete } from '../runtime/complete.js';
-import { described } from '../runtime/described.js';
 import { numberOption, type OptionTable, optionTable } from '../runtime/options.js';
 import type { Rng } from '../runtime/rng.js';
 import {
@@ -46,7 +45,7 @@ export const weightedRoundRobin = (options: WeightedRoundRobinOptions = {}): Pic
   const { updateMs } = weightedRoundRobinTable.resolve(options);
   const factory: PickerFactory = (set, previous, { rng }) =>
     new WeightedRoundRobinPicker(ownSet(set), previous, rng, updateMs);
-  return described(factory, 'weightedRoundRobin', options);
+  return factory;
 };
 
 class WeightedRoundRobinPicker implements Picker {

@@ -13,7 +13,6 @@ import type { ResolvedPoolOptions } from './pool-options.js';
 import { Retiring } from './retiring.js';
 import { Subchannel } from './subchannel.js';
 import type { SubchannelOwner } from './subchannel-owner.js';
-import type { SubchannelRecording } from './subchannel-recording.js';
 import type { Transport } from './transport.js';
 
 /** What a pool needs from its balancer. */
@@ -25,7 +24,6 @@ export interface PoolParts<C> {
   readonly warnings: Warnings;
   readonly options: ResolvedPoolOptions;
   readonly load: LoadFactory;
-  readonly recording?: SubchannelRecording | undefined;
   /** Creates the trackers that all stages want for a new endpoint. */
   readonly track: (endpoint: Endpoint) => readonly Tracker[];
   /** Called when a subchannel became ready, or is ready no longer. */
@@ -65,7 +63,7 @@ export class Pool<C> {
   #allClosed: (() => void) | undefined;
 
   constructor(parts: PoolParts<C>) {
-    const { transport, clock, rng, observer, warnings, options, recording } = parts;
+    const { transport, clock, rng, observer, warnings, options } = parts;
     this.#parts = parts;
     this.#retiring = new Retiring(parts);
     this.#owner = {
@@ -75,7 +73,6 @@ export class Pool<C> {
       observer,
       warnings,
       options,
-      recording,
       gate: new ConnectGate(options.maxConnecting, clock),
       readinessChanged: parts.changed,
       capacityGained: parts.capacityGained,
@@ -208,7 +205,6 @@ export class Pool<C> {
     }
     const subchannel = new Subchannel(endpoint, this.#owner, this.#newLoad(), this.#parts.track(endpoint));
     this.#subchannels.set(endpoint.key, subchannel);
-    this.#parts.recording?.created(subchannel);
     return { subchannel, weight, suspect };
   }
 
@@ -237,7 +233,6 @@ export class Pool<C> {
       this.#startedBefore += known.started;
       this.#subchannels.delete(key);
       this.#loads.loads.delete(known.load);
-      this.#parts.recording?.closed(known);
     }
     if (this.#subchannels.size === 0) this.#allClosed?.();
   }

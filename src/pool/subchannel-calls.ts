@@ -9,7 +9,6 @@ import type { Warnings } from '../observe/warnings.js';
 import type { Clock } from '../runtime/clock.js';
 import type { Tracker } from '../stage/stage.js';
 import type { SubchannelOwner } from './subchannel-owner.js';
-import type { SubchannelRecording } from './subchannel-recording.js';
 import { Trackers } from './trackers.js';
 import type { Connection } from './transport.js';
 
@@ -19,7 +18,7 @@ const MAX_PUSHBACK_MS = 60_000;
  * Values for a subchannel's limit of calls: no limit, and a limit that must be read from the connection at each pick. Both are small
  * integers, which V8 does not put on the heap.
  */
-export const UNLIMITED: number = 2 ** 30;
+const UNLIMITED = 2 ** 30;
 const ASK = -1;
 
 /**
@@ -67,9 +66,6 @@ export abstract class SubchannelCalls<C> {
   readonly #warnings: Warnings;
   /** The subchannel's index in the current picker's set, for pickers that use it; only they read and write it. */
   indexInSet = -1;
-  /** The subchannel's number in a recording; only the recording reads and writes it. */
-  recordedAs = -1;
-  readonly #recording: SubchannelRecording | undefined;
   /** How many calls on the endpoint were not successful since the subchannel was created. */
   #unsuccessful = 0;
   /** How many calls on the endpoint failed since the subchannel was created, including those for which no connection could be opened. */
@@ -82,13 +78,8 @@ export abstract class SubchannelCalls<C> {
   /** The subchannel's state; only `Subchannel` writes it. */
   state: SubchannelState = 'idle';
 
-  constructor(
-    owner: Pick<SubchannelOwner<C>, 'clock' | 'warnings' | 'recording'>,
-    load: Load,
-    trackers: readonly Tracker[],
-  ) {
+  constructor(owner: Pick<SubchannelOwner<C>, 'clock' | 'warnings'>, load: Load, trackers: readonly Tracker[]) {
     this.#clock = owner.clock;
-    this.#recording = owner.recording;
     this.#warnings = owner.warnings;
     this.trackers = new Trackers(trackers, owner.warnings);
     this.#lastAnswerMs = owner.clock.now() | 0;
@@ -175,7 +166,6 @@ export abstract class SubchannelCalls<C> {
   reported(report: LoadReport, nowMs: number): void {
     const rule = this.#rule;
     if (rule?.reported === undefined) return;
-    this.#recording?.reported(this, report, nowMs);
     try {
       rule.reported(this.#numbers, this.#at, report, this.inFlight, nowMs);
     } catch (error) {
@@ -287,6 +277,5 @@ export abstract class SubchannelCalls<C> {
   #updateLimit(): void {
     const isPolled = this.#connection !== undefined && !this.#isWatched;
     this.#limit = isPolled ? ASK : Math.min(this.capacity, UNLIMITED);
-    this.#recording?.changed(this);
   }
 }

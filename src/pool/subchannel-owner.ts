@@ -5,7 +5,6 @@ import type { Clock } from '../runtime/clock.js';
 import type { Rng } from '../runtime/rng.js';
 import type { ConnectGate } from './connect-gate.js';
 import type { ResolvedPoolOptions } from './pool-options.js';
-import type { SubchannelRecording } from './subchannel-recording.js';
 import type { Connection, Transport } from './transport.js';
 
 /** What a subchannel needs from the pool that owns it. */
@@ -17,7 +16,6 @@ export interface SubchannelOwner<C> {
   readonly warnings: Warnings;
   readonly gate: ConnectGate;
   readonly options: ResolvedPoolOptions;
-  readonly recording?: SubchannelRecording | undefined;
   /** Called when the subchannel became ready, or is ready no longer. */
   readinessChanged(): void;
   /** Called when the subchannel's connection can carry more calls than before, so that waiting callers may be served. */

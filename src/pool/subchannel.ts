@@ -369,7 +369,6 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     if (from !== to && from !== 'closed' && mayBecome) {
       this.state = to;
       this.forgetWhatTrackersIgnore();
-      this.#owner.recording?.changed(this);
       if (from === 'ready' || to === 'ready') this.#owner.readinessChanged();
       const { observer } = this.#owner;
       if (observes(observer, 'subchannelChanged')) {

@@ -1,16 +1,15 @@
-/** What created a function of ours, and with which options: enough to create it again in another process. */
+/** What created a stage of ours. */
 export interface Description {
   readonly name: string;
-  /** The options as they were passed; may contain functions. */
-  readonly options: object;
+  /** The names that `without` was called with. */
+  readonly taken: readonly string[];
 }
 
 const description: unique symbol = Symbol('evenkeel.description');
-const none: object = Object.freeze({});
 
-/** Records what created `made`. Returns `made`. */
-export function described<T extends object>(made: T, name: string, options: object = none): T {
-  Object.defineProperty(made, description, { value: { name, options } satisfies Description });
+/** Marks `made` with the name of the function that created it. Returns `made`. */
+export function described<T extends object>(made: T, name: string, taken: readonly string[] = []): T {
+  Object.defineProperty(made, description, { value: { name, taken } satisfies Description });
   return made;
 }
 

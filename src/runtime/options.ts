@@ -9,7 +9,8 @@ import {
 } from './check.js';
 import { type Clock, systemClock } from './clock.js';
 import { ownProperties } from './own-properties.js';
-import { type Rng, systemRng } from './rng.js';
+import { systemRng } from './random32.js';
+import type { Rng } from './rng.js';
 
 /** The default value of an option and the check of its values. */
 export interface Option<T> {

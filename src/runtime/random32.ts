@@ -39,3 +39,9 @@ export class Random32 implements Rng {
     return (z ^ (z >>> 15)) >>> 0;
   }
 }
+
+/**
+ * Random numbers that differ in each process. They must not be used for secrets. `Math.random` only provides the seed, because V8
+ * allocates an object for each number that it returns.
+ */
+export const systemRng: Rng = new Random32({ next: Math.random });

@@ -11,11 +11,6 @@ export function untilDate(date: number): number {
   return date - Date.now();
 }
 
-/** Converts a time in ms since 1970 to a text for people, in ISO 8601 and UTC. Returns undefined if there is no such date. */
-export function isoOf(ms: number): string | undefined {
-  return Math.abs(ms) <= 8.64e15 ? new Date(ms).toISOString() : undefined;
-}
-
 /** Returns the current date and time as a text for people, in ISO 8601 and UTC. */
 export function timeOfDay(): string {
   return new Date().toISOString();

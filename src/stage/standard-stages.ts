@@ -60,8 +60,8 @@ export function stagesOf(stages: readonly StageFactory[] = []): readonly StageFa
   const own: StageFactory[] = [];
   const named = new Map<string, StageFactory>(Object.entries(standard).map(([name, make]) => [name, make()]));
   for (const stage of stages) {
-    const { name = '', options = [] } = ownProperties(descriptionOf(stage) ?? { name: '', options: [] });
-    if (name === 'without') for (const standardName of options as StandardStageName[]) named.delete(standardName);
+    const { name = '', taken = [] } = ownProperties(descriptionOf(stage) ?? { name: '', taken: [] });
+    if (name === 'without') for (const standardName of taken) named.delete(standardName);
     else if (order.includes(name)) named.set(name, stage);
     else own.push(stage);
   }

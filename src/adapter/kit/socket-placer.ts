@@ -23,7 +23,7 @@ import { Closing } from '../../runtime/closing.js';
 import type { Filled } from '../../runtime/complete.js';
 import { anyOption, checkedOption, functionOption, type OptionTable, optionTable } from '../../runtime/options.js';
 import { ownProperties } from '../../runtime/own-properties.js';
-import { systemRng } from '../../runtime/rng.js';
+import { systemRng } from '../../runtime/random32.js';
 import { connectThrough, Dial, type DialledConnection, type DialSettings, type Opening, Site } from './dial.js';
 import { openSocket } from './open-socket.js';
 import { type ServiceName, serviceBalancer } from './service-balancer.js';

@@ -18,7 +18,6 @@ import {
 } from '@opentelemetry/sdk-trace-base';
 import { prometheusText } from 'evenkeel/metrics';
 import { instrumentMetrics, instrumentTraces, metricProducer } from 'evenkeel/opentelemetry';
-import { flightRecorder } from 'evenkeel/recorder';
 
 export const OFF = 'off';
 /** The column without a network, and how many picks one of its calls makes. */
@@ -45,7 +44,6 @@ export const rows = {
   'traces: instrumentTraces(), nothing sampled': () => traces(new AlwaysOffSampler()),
   'traces: instrumentTraces(), one in ten': () => traces(new TraceIdRatioBasedSampler(0.1)),
   'traces: instrumentTraces()': () => traces(new AlwaysOnSampler()),
-  'recorder: flightRecorder()': () => ({ options: { recorder: flightRecorder() } }),
 };
 
 /**

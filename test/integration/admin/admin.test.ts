@@ -2,7 +2,6 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createBalancer, EvenkeelError, inFlight, outcomes, ResolveError } from 'evenkeel';
 import { createAdminHandler } from 'evenkeel/admin';
-import { flightRecorder } from 'evenkeel/recorder';
 import { FakeResolver, FakeTransport } from 'evenkeel/testing';
 import express from 'express';
 import Fastify from 'fastify';
@@ -37,7 +36,7 @@ beforeEach(async () => {
 
 let balancers = 0;
 /** A balancer of three pods, one of which was ejected; and its target. */
-async function balancer(recorder?: ReturnType<typeof flightRecorder>) {
+async function balancer() {
   const target = `orders-${++balancers}`;
   const resolver = new FakeResolver();
   const one = createBalancer({
@@ -45,7 +44,6 @@ async function balancer(recorder?: ReturnType<typeof flightRecorder>) {
     transport: new FakeTransport(),
     // The default load would avoid a failing pod before it is ejected.
     load: inFlight(),
-    recorder,
   });
   open.push(() => one.close({ signal: AbortSignal.abort() }));
   resolver.update(
@@ -67,20 +65,6 @@ const shown = async (target: string) => {
 };
 
 describe('the admin handler', () => {
-  it('serves the recording, with pseudonyms if asked to, to clients that may see the page', async () => {
-    expect(await text('/recording')).toMatchObject({ statusCode: 404, text: 'no balancer has a recorder\n' });
-    const { one } = await balancer(flightRecorder());
-    one.pick()?.end(outcomes.success);
-    const { statusCode, headers, text: dump } = await text('/recording');
-    expect([statusCode, headers['content-type']]).toEqual([200, 'application/octet-stream']);
-    expect(dump).toMatch(/^EVNKEEL/);
-    expect(dump).toContain('orders-a');
-    expect((await text('/recording?pseudonyms')).text).not.toMatch(/orders-|10\.0\.0/);
-    expect((await text('/recording?recorder=2')).statusCode).toBe(404);
-    expect((await text('/recording', {}, 'POST')).statusCode).toBe(405);
-    expect((await text('/recording', { host: 'evil.example' })).statusCode).toBe(403);
-  });
-
   it('shows every balancer as JSON, with the reasons why endpoints are out, and its metrics', async () => {
     const { one, target } = await balancer();
     for (let call = 0; call < 60; call++) {

@@ -1,6 +1,5 @@
 import { type Balancer, createBalancer } from '../../../src/balancer/balancer.js';
 import type { Lease } from '../../../src/call/lease.js';
-import type { Recorder } from '../../../src/call/recording.js';
 import type { Endpoint } from '../../../src/endpoint/endpoint.js';
 import { type LoadReport, type Outcome, outcomes } from '../../../src/endpoint/outcome.js';
 import type { LimitFactory } from '../../../src/limit/limit.js';
@@ -107,8 +106,6 @@ export interface WorldOptions {
   readonly deadlineMs?: number;
   /** How many calls of a client may run at once; the others wait. Needs `deadlineMs`. @defaultValue none waits */
   readonly limit?: LimitFactory;
-  /** Records the first client. @defaultValue none */
-  readonly recorder?: Recorder;
   /** The priority of a call. @defaultValue 'default' */
   readonly priority?: (rng: Rng) => Priority;
   /** Servers work on for callers who gave up, as ordinary servers do. @defaultValue false */
@@ -270,7 +267,6 @@ export class World {
       picker: own?.picker ?? strategy.picker,
       load: own?.load ?? strategy.load ?? inFlight(),
       limit: this.#options.limit,
-      recorder: index === 0 ? this.#options.recorder : undefined,
       stages: exactStages(strategy.stages ?? []),
       pool: { maxConnectionAgeMs: Number.POSITIVE_INFINITY, maxConnecting: Number.POSITIVE_INFINITY },
       observer: {

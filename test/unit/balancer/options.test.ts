@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { createBalancer } from '../../../src/balancer/balancer.js';
 import { checkBalancingOptions, resolveBalancerOptions } from '../../../src/balancer/balancer-options.js';
-import { inFlight } from '../../../src/load/in-flight.js';
+import { inFlight, inFlightRule } from '../../../src/load/in-flight.js';
+import type { RuledLoad } from '../../../src/load/load-rule.js';
 import { peakEwma } from '../../../src/load/peak-ewma.js';
 import { leastLoaded, neverQueue, shortestExpectedDelay } from '../../../src/picker/least-loaded.js';
 import { p2c } from '../../../src/picker/p2c.js';
 import { random } from '../../../src/picker/random.js';
 import { roundRobin } from '../../../src/picker/round-robin.js';
-import { descriptionOf } from '../../../src/runtime/described.js';
 import { activeHealth } from '../../../src/stage/active-health.js';
 import { conditions } from '../../../src/stage/conditions.js';
 import { outlierEjection } from '../../../src/stage/outlier-ejection.js';
@@ -98,12 +98,15 @@ describe('options of a balancer', () => {
   });
 
   it('without a load get calls in flight with a picker that reads no load', () => {
-    const loadOf = (options: object) => descriptionOf(resolveBalancerOptions({ ...parts, ...options }).load)?.name;
-    expect(loadOf({})).toBe('relativeLatency');
-    expect(loadOf({ picker: p2c() })).toBe('relativeLatency');
+    const loadOf = (options: object) => {
+      const load = resolveBalancerOptions({ ...parts, ...options }).load({ loads: [] } as never) as RuledLoad;
+      return load.rule === inFlightRule ? 'inFlight' : load.rule.constructor.name;
+    };
+    expect(loadOf({})).toBe('RelativeLatencyRule');
+    expect(loadOf({ picker: p2c() })).toBe('RelativeLatencyRule');
     expect(loadOf({ picker: roundRobin() })).toBe('inFlight');
     expect(loadOf({ picker: random() })).toBe('inFlight');
-    expect(loadOf({ picker: roundRobin(), load: peakEwma() })).toBe('peakEwma');
+    expect(loadOf({ picker: roundRobin(), load: peakEwma() })).toBe('PeakEwmaRule');
   });
 
   it('accept observers that are instances with fields of their own, and missing hooks', () => {

@@ -32,7 +32,6 @@ import { prefixKeyTable, promptKeyTable } from '../../../src/picker/request-key.
 import { weightedRoundRobinTable } from '../../../src/picker/weighted-round-robin.js';
 import { placingTable, rebalanceTable } from '../../../src/placement/placing-options.js';
 import { poolTable } from '../../../src/pool/pool-options.js';
-import { flightRecorderTable } from '../../../src/recorder/flight-recorder.js';
 import { dnsTable } from '../../../src/resolver/dns.js';
 import { endpointSlicesTable } from '../../../src/resolver/kubernetes/endpoint-slices.js';
 import { targetTable } from '../../../src/resolver/target.js';
@@ -116,7 +115,6 @@ const groups: Readonly<Record<string, OptionGroup>> = {
   BackendOptions: { file: 'server/options', table: backendTable },
   ReportOptions: { file: 'server/options', table: reportTable, prefix: 'reports.' },
   ShutdownOptions: { file: 'server/shutdown', table: shutdownTable },
-  FlightRecorderOptions: { file: 'recorder/flight-recorder', table: flightRecorderTable },
 };
 
 const pages = [
@@ -141,7 +139,6 @@ const pages = [
   'guide/server',
   'guide/tcp',
   'guide/websocket',
-  'guide/why-this-pod',
 ];
 
 // `npm run docs:options` writes what stands between the markers `<!-- options: … -->` and `<!-- end of options -->`.

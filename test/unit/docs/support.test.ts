@@ -1,5 +1,4 @@
 import { expect, it } from 'vitest';
-import { MAGIC } from '../../../src/recorder/format.js';
 import { peerRanges } from '../../../src/runtime/peer-version.js';
 import { sectionOf, tableRows, textOf } from '../../support/docs-page.js';
 
@@ -25,8 +24,4 @@ it('docs/support.md names the oldest Node.js and the tested ones', () => {
     ?.split(',')
     .map((each) => each.trim());
   expect([...section.matchAll(/^\| (\d+)/gm)].map(([, version]) => version)).toEqual(nodes);
-});
-
-it('docs/support.md has the current version of the recording format', () => {
-  expect(page).toContain(`| [recordings](reference/recording.md) | ${MAGIC[7]} |`);
 });

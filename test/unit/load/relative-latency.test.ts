@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type Outcome, outcomes } from '../../../src/endpoint/outcome.js';
 import type { Load } from '../../../src/load/load.js';
-import type { RuledLoad } from '../../../src/load/load-rule.js';
 import { relativeLatency } from '../../../src/load/relative-latency.js';
 
 /** A call that took `ms`, ending at `nowMs`. */
@@ -206,47 +205,5 @@ describe('relative latency', () => {
 
   it('has no options', () => {
     expect(() => (relativeLatency as (options: object) => unknown)({ k: 2 })).toThrow('relativeLatency');
-  });
-});
-
-describe('the state that the load rule of a set keeps', () => {
-  /** Copies of the loads, as `replay` makes them from a recording. */
-  function copies(originals: readonly RuledLoad[]): RuledLoad[] {
-    const made = loads(originals.length) as RuledLoad[];
-    for (const [index, { numbers, at, fields }] of originals.entries()) {
-      const copy = made[index] as RuledLoad;
-      copy.numbers.set(numbers.subarray(at, at + fields), copy.at);
-    }
-    const memory = originals[0]?.rule.memory?.() ?? [];
-    made[0]?.rule.recall?.(Float64Array.from(memory) as unknown as number[], made);
-    return made;
-  }
-
-  const failing = { each: outcomes.status, of: (index: number) => index < 15 };
-  it.each([
-    [
-      'in an outage',
-      20,
-      (turn: number, index: number) => (failing.of(index) && turn < 60 ? failing.each : outcomes.success),
-    ],
-    ['in a large set that is called rarely', 800, () => outcomes.success],
-    ['in a small interval', 5, (turn: number) => (turn % 7 === 0 ? outcomes.reset : outcomes.success)],
-  ])('is copied at any time, and continues in the same way (%s)', (_, pauseMs, outcomeOf) => {
-    const originals = loads(20) as RuledLoad[];
-    let followers = copies(originals);
-    let nowMs = 0;
-    const prices = new Set<number>();
-    for (let turn = 0; turn < 120; turn++) {
-      if (turn % 10 === 9) followers = copies(originals);
-      for (const [index, load] of originals.entries()) {
-        nowMs += pauseMs / 4;
-        for (const each of [load, followers[index] as RuledLoad]) {
-          call(each, nowMs, 10 + index + (index === 19 ? 9 : 0), outcomeOf(turn, index));
-        }
-      }
-      expect(costs(followers, nowMs)).toEqual(costs(originals, nowMs));
-      for (const cost of costs(originals, nowMs)) prices.add(cost);
-    }
-    expect(prices.size).toBeGreaterThan(1);
   });
 });

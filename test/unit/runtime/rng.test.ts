@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { drawIndex, jittered, systemRng } from '../../../src/runtime/rng.js';
+import { systemRng } from '../../../src/runtime/random32.js';
+import { drawIndex, jittered } from '../../../src/runtime/rng.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
 
 describe.each([

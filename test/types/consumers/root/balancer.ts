@@ -134,7 +134,6 @@ try {
       case 'EVENKEEL_FORBIDDEN':
       case 'EVENKEEL_PORT_AMBIGUOUS':
       case 'EVENKEEL_CLOSED':
-      case 'EVENKEEL_RECORDING':
       case 'EVENKEEL_OPTION':
         break;
       default:
