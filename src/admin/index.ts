@@ -6,6 +6,7 @@ import { prometheusText } from '../metrics/index.js';
 import { timeOfDay } from '../runtime/wall-clock.js';
 import { type AdminOptions, adminTable } from './options.js';
 import { pageOf } from './page.js';
+import { refusalOf } from './page-rules.js';
 import { type RecentEvent, RecentEvents } from './recent-events.js';
 import { withoutSecrets } from './secrets.js';
 
@@ -53,14 +54,10 @@ export function createAdminHandler(options: AdminOptions = {}): AdminHandler {
       else next();
       return;
     }
-    // The host of a request is in the header `:authority` with HTTP/2, and in `host` with HTTP/1.
-    if (!isAllowedHost(request.headers.host ?? (request.headers[':authority'] as string | undefined), hosts)) {
-      refuse(response, 403, 'this host name is not allowed');
-      return;
-    }
-    if (request.method !== 'GET' && request.method !== 'HEAD') {
-      response.setHeader('allow', 'GET, HEAD');
-      refuse(response, 405, 'only GET');
+    const refusal = refusalOf(request, hosts);
+    if (refusal !== undefined) {
+      if (refusal.status === 405) response.setHeader('allow', 'GET, HEAD');
+      refuse(response, refusal.status, refusal.text);
       return;
     }
     // Relative URLs on the admin page need a path that ends with a slash.
@@ -194,15 +191,4 @@ function stream(
     stop();
     streams.delete(response);
   });
-}
-
-/**
- * Whether a page may be requested with this Host header. Any site can make its own name resolve to this address (DNS rebinding), but an IP
- * address in the header is what the browser connected to.
- */
-function isAllowedHost(header: string | undefined, hosts: ReadonlySet<string>): boolean {
-  if (header === undefined) return false;
-  const name = header.replace(/:\d+$/, '').toLowerCase();
-  if (name === 'localhost' || hosts.has(name)) return true;
-  return /^\[[\da-f:.]+\]$/.test(name) || /^\d{1,3}(\.\d{1,3}){3}$/.test(name);
 }

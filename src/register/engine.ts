@@ -11,6 +11,8 @@ export interface EngineOptions {
   readonly config: RegisterConfig;
   /** Returns the short name of a Service, such as `orders.shop`, however `host` spells it. */
   shortName(host: string): string;
+  /** The options of a Service are unusable, for example because a function of the config threw: from now on the app runs without evenkeel. */
+  giveUp(error: Error): void;
 }
 
 /** What the module that `EVENKEEL_CONFIG` names may export. */

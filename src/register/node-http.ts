@@ -22,6 +22,7 @@ export function createEngine(options: EngineOptions): NodeHttpEngine {
     options: serviceOptionsOf(config.http) as ServiceOptions,
     discovery: discoveryOf(options),
     errorOf: requestError,
+    optionsFailed: options.giveUp,
   });
   const queues = new WeakMap<Agent, Map<string, Queue>>();
   return {

@@ -1,5 +1,6 @@
 import { createServer, type RequestListener } from 'node:http';
 import { createAdminHandler } from '../admin/index.js';
+import { refusalOf } from '../admin/page-rules.js';
 import { prometheusText } from '../metrics/index.js';
 
 /** The address at which a page is served. */
@@ -23,7 +24,9 @@ export function startPages(
   if (admin !== undefined) serve('EVENKEEL_ADMIN', admin, createAdminHandler());
   if (metrics === undefined) return;
   prometheusText();
-  serve('EVENKEEL_METRICS', metrics, (_request, response) => {
-    response.setHeader('content-type', 'text/plain; version=0.0.4').end(prometheusText());
+  serve('EVENKEEL_METRICS', metrics, (request, response) => {
+    const refusal = refusalOf(request, new Set());
+    if (refusal === undefined) response.setHeader('content-type', 'text/plain; version=0.0.4').end(prometheusText());
+    else response.writeHead(refusal.status, { 'content-type': 'text/plain' }).end(`${refusal.text}\n`);
   });
 }

@@ -53,6 +53,11 @@ function readSettings(env) {
     }
     return { host: found[1] || '127.0.0.1', port: Number(found[2]) };
   };
+  const config = env.EVENKEEL_CONFIG || undefined;
+  // Every Node of a container inherits the variable, whichever folder it runs in: a relative path could name anybody's file.
+  if (config !== undefined && !require('path').isAbsolute(config)) {
+    throw new Error(`EVENKEEL_CONFIG must be an absolute path, got "${config}"`);
+  }
   const disabled = env.EVENKEEL_DISABLED;
   if (disabled !== undefined && !/^(1|0|true|false|)$/i.test(disabled)) {
     throw new Error(`EVENKEEL_DISABLED must be 1 or 0, got "${disabled}"`);
@@ -61,7 +66,7 @@ function readSettings(env) {
     isDisabled: /^(1|true)$/i.test(disabled || ''),
     services: list('EVENKEEL_SERVICES'),
     exclude: list('EVENKEEL_EXCLUDE'),
-    config: env.EVENKEEL_CONFIG || undefined,
+    config,
     admin: address('EVENKEEL_ADMIN'),
     metrics: address('EVENKEEL_METRICS'),
   };
@@ -146,7 +151,8 @@ function register() {
       isLoaded = true;
       try {
         prepare();
-        if (!isOff) engine = require(file).createEngine({ listed: settings.services, excluded, config, shortName });
+        if (!isOff)
+          engine = require(file).createEngine({ listed: settings.services, excluded, config, shortName, giveUp });
       } catch (error) {
         if (error && error.code === 'MODULE_NOT_FOUND' && client !== undefined) leave(client, `npm install ${client}`);
         else if (error && error.code === 'ERR_MODULE_NOT_FOUND' && client !== undefined)
@@ -163,7 +169,7 @@ function register() {
 }
 
 function readConfig(path) {
-  const loaded = require(require('path').resolve(path));
+  const loaded = require(path);
   const config =
     loaded && loaded.__esModule && loaded.default !== undefined ? loaded.default : loaded && (loaded.default || loaded);
   if (typeof config !== 'object' || config === null) throw new Error(`EVENKEEL_CONFIG: ${path} exports no object`);

@@ -2,8 +2,9 @@ import type { ConnectionOptions } from 'node:tls';
 import type { Agent, Dispatcher } from 'undici';
 import { withTls } from '../adapter/http/app-options.js';
 import { balancerDefaults, ownProperties } from '../adapter/kit/index.js';
+import { interceptorWith } from '../adapter/undici/app-agent/app-agent.js';
 import { resolveServiceOptions, type ServiceOptions } from '../adapter/undici/app-agent/app-options.js';
-import { type AppInterceptor, type AppInterceptorOptions, appInterceptor } from '../adapter/undici/index.js';
+import type { AppInterceptor, AppInterceptorOptions } from '../adapter/undici/index.js';
 import { discoveryOf, type EngineOptions, serviceOptionsOf, servicesRule, stockError } from './engine.js';
 
 /** Balances the requests that copies of undici of any supported version, and Node's own, pass to their global dispatcher. */
@@ -27,7 +28,9 @@ export function createEngine(options: EngineOptions): UndiciEngine {
   };
   const { optionsOf } = resolveServiceOptions(configured);
   const common = { services: servicesRule(options), discovery: discoveryOf(options) };
-  const shared = appInterceptor({ ...common, ...configured });
+  const open = (own: AppInterceptorOptions): AppInterceptor =>
+    interceptorWith({ ...resolveServiceOptions(own), optionsFailed: options.giveUp });
+  const shared = open({ ...common, ...configured });
   /** For the options of each Agent that the app made: the object that balances the requests sent with these options. */
   const interceptors = new WeakMap<Agent.Options, AppInterceptor>();
   const interceptorOf = (own: Agent.Options): AppInterceptor => {
@@ -39,7 +42,7 @@ export function createEngine(options: EngineOptions): UndiciEngine {
       interceptor =
         tls === undefined && connectTimeoutMs === undefined && Object.keys(settings).length === 0
           ? shared
-          : appInterceptor({
+          : open({
               ...common,
               options: (origin) => {
                 const merged = withConnectTimeout({ ...optionsOf(origin), ...settings }, connectTimeoutMs);

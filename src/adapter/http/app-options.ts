@@ -76,6 +76,11 @@ export const appTable: OptionTable<AppSettings> = optionTable('options', {
 export interface ResolvedAppOptions<O> extends Omit<AppSettings, 'options'> {
   /** Returns the options of one Service. May throw what a function of the application throws, or an error about its result. */
   readonly optionsOf: (origin: URL) => O;
+  /**
+   * Called with what `optionsOf` threw, or with the error about an option that it returned. The request then goes where requests for other
+   * hosts go. Without it, the request fails with that error.
+   */
+  readonly optionsFailed?: ((error: Error) => void) | undefined;
 }
 
 /** The options of one Service that are the same for all HTTP clients. */

@@ -1,5 +1,5 @@
 import type { Balancer, BalancerSnapshot } from '../../index.js';
-import { type ServiceHostSnapshot, ServiceHosts } from '../kit/index.js';
+import { asError, type ServiceHostSnapshot, ServiceHosts } from '../kit/index.js';
 import type { ResolvedAppOptions } from './app-options.js';
 import { type BalancedService, BalancedServices, type ServiceClient } from './balanced-services.js';
 
@@ -43,9 +43,11 @@ export class AppServices<C extends ServiceClient & { readonly balancer: Balancer
   /** Functions to call once no request waits any longer to learn whether its host is a Service. */
   readonly #waitsForRelease = new Set<() => void>();
   #closed = false;
+  readonly #optionsFailed: ((error: Error) => void) | undefined;
 
   constructor(options: Omit<ResolvedAppOptions<unknown>, 'optionsOf'>) {
     this.queriesDns = options.services === undefined;
+    this.#optionsFailed = options.optionsFailed;
     this.#hosts = new ServiceHosts({ ...options, dns: options.discovery?.dns });
     this.#services = new BalancedServices({ ...options, left: (service) => this.#forget(service) });
   }
@@ -88,12 +90,18 @@ export class AppServices<C extends ServiceClient & { readonly balancer: Balancer
    * Returns the Service that `url` names, whose client `open` creates for its first request; undefined if there are too many Services.
    * Without TLS, all spellings of a name are one Service, for each scheme and port. Over TLS each spelling is a Service of its own, because
    * the name that is sent and checked in the certificate is the one that the request spells; `identity` separates requests that need
-   * different certificates. Throws what `open` throws.
+   * different certificates. Throws what `open` throws, unless `optionsFailed` gets that error; then the result is undefined.
    */
   get(url: URL, open: () => C, identity = ''): BalancedService<C> | undefined {
     const { protocol, hostname, port } = url;
     const written = protocol === 'https:' ? hostname.replace(/\.$/, '') : '';
-    return this.#services.get(`${protocol}${written}/${this.#hosts.nameOf(url)}:${port}${identity}`, url, open);
+    try {
+      return this.#services.get(`${protocol}${written}/${this.#hosts.nameOf(url)}:${port}${identity}`, url, open);
+    } catch (error) {
+      if (this.#optionsFailed === undefined) throw error;
+      this.#optionsFailed(asError(error));
+      return undefined;
+    }
   }
 
   /** Whether so many requests wait to learn if their host is a Service that no further request may wait. */

@@ -135,7 +135,7 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
     const session = pod.next();
     this.#attempts.noted(this.#method);
     if (session?.isOpen !== true) {
-      this.#untried(new Error('the session has ended'));
+      this.#untried(session?.failure ?? pod.failure ?? sessionEnded());
       return;
     }
     const asks = pod.reportAsking.next(this.#owner.askForReports);
@@ -333,6 +333,11 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
     this.#attempts.end(outcome, { error: failure });
     this.stream.failed(rstCode, failure);
   }
+}
+
+/** The error for a request on a session that has ended in order, with the code that Node's own has. */
+function sessionEnded(): Error {
+  return Object.assign(new Error('the session has ended'), { code: 'ERR_HTTP2_INVALID_SESSION' });
 }
 
 /** Makes the events of Node's stream reach `call`. All streams share the listeners, so that a call creates none. */

@@ -127,6 +127,11 @@ export class Http2Session implements GroupMember {
     return this.#left;
   }
 
+  /** The error that ended the session, if there was one. */
+  get failure(): Error | undefined {
+    return this.#failure;
+  }
+
   /** Makes the session keep the process alive while requests run on it, and not otherwise. */
   ref(isBusy: boolean): void {
     if (isBusy) this.#session?.ref();

@@ -45,6 +45,8 @@ export class PodSessions implements Connection<PodSessions> {
   readonly opened: Promise<void>;
   readonly closed: Promise<Error | undefined>;
   readonly outdated?: Promise<void>;
+  /** The error that ended the last session to the pod; undefined while a session is open, and after an orderly end. */
+  failure: Error | undefined;
   /** Decides which requests ask the pod for a load report. */
   readonly reportAsking: ReportAsking = new ReportAsking();
   readonly #endpoint: Endpoint;
@@ -155,6 +157,7 @@ export class PodSessions implements Connection<PodSessions> {
   /** The last session to the pod is closed. */
   #ended(error: Error | undefined): void {
     this.#watch?.close();
+    this.failure = error;
     this.#settleClosed(error);
   }
 

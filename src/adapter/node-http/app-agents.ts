@@ -95,15 +95,18 @@ export function createAppAgents(options: AppAgentsOptions = {}): AppAgents {
 /** Creates the router that decides for each request of an app where it goes. Throws EVENKEEL_OPTION. */
 export function openAppRouter({
   errorOf,
+  optionsFailed,
   ...options
-}: AppOptions<ServiceOptions> & Pick<AgentCoreParts, 'errorOf'>): AppRouter {
+}: AppOptions<ServiceOptions> &
+  Pick<AgentCoreParts, 'errorOf'> &
+  Pick<ResolvedAppOptions<ServiceOptions>, 'optionsFailed'>): AppRouter {
   const resolved = resolveAppOptions(options, {
     names: agentOptionNames.filter((name) => name !== 'fallbackAgent'),
     tlsNames: ['tls'],
     plainNames: [],
     check: checkServiceOptions,
   });
-  return new AppRouter(resolved, errorOf);
+  return new AppRouter({ ...resolved, optionsFailed }, errorOf);
 }
 
 /** Checks the options of one Service by opening and closing an agent core with them, which does nothing before its balancer is used. */

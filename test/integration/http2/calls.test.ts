@@ -341,12 +341,13 @@ describe('the sessions to a pod', () => {
     const service = new URL('http://orders.shop');
     const transport = http2Transport(service, resolveHttp2Options(service, {}));
     const endpoint = createEndpoint({ address: '127.0.0.1', port });
-    const { closed } = await transport.connect(endpoint, new AbortController().signal);
+    const { closed, handle } = await transport.connect(endpoint, new AbortController().signal);
     // In this turn the pod's settings have arrived, and are acknowledged at its end: by then the connection is reset.
     Atomics.store(state, 0, 1);
     Atomics.notify(state, 0);
     Atomics.wait(state, 0, 1);
     await expect(closed).resolves.toMatchObject({ code: 'ECONNRESET' });
+    expect(handle.failure).toMatchObject({ code: 'ECONNRESET' });
     await server.terminate();
   });
 

@@ -492,6 +492,7 @@ describe('the settings of register', () => {
       'EVENKEEL_ADMIN must be a port, or an address and a port such as 0.0.0.0:9901, got "yes"',
     ],
     ['EVENKEEL_DISABLED', 'maybe', 'EVENKEEL_DISABLED must be 1 or 0, got "maybe"'],
+    ['EVENKEEL_CONFIG', 'evenkeel.cjs', 'EVENKEEL_CONFIG must be an absolute path, got "evenkeel.cjs"'],
   ])('%s=%s: prints one line on stderr, and the app runs', async (name, value, message) => {
     const { stderr, code } = await start(script, { [name]: value }).result;
     expect(stderr).toBe(`evenkeel: EVENKEEL_REGISTER: ${message}; the app runs without evenkeel\n`);
@@ -503,6 +504,40 @@ describe('the settings of register', () => {
     const { stderr, code } = await run('http.get', url, { EVENKEEL_CONFIG: join(world.folder, 'none.cjs') });
     expect(stderr).toMatch(/^evenkeel: EVENKEEL_REGISTER: Cannot find module [^\n]*; the app runs without evenkeel\n$/);
     expect(code).toBe(0);
+  });
+
+  it.each(
+    ['http', 'fetch'].flatMap((name) => [
+      [name, '() => { throw new Error("no such Service"); }', 'no such Service'],
+      [name, 'async () => ({})', 'options() must be options, not a promise of them, got a promise'],
+      [name, '() => ({ waitTimeoutMs: -1 })', 'waitTimeoutMs'],
+    ]),
+  )(
+    'EVENKEEL_CONFIG with %s: %s prints one line when it is first called, and requests go where they went before',
+    async (name, options, message) => {
+      const client = name === 'http' ? 'http.get' : 'fetch';
+      const env = { EVENKEEL_CONFIG: await configWith(`${name}: ${options}`) };
+      const url = `http://orders.shop:${outside.port}/`;
+      const { pods: seen, failed, stderr } = await start([app, client, url], env, ['--require', toLoopback]).result;
+      expect({ seen, failed }).toEqual({ seen: { outside: 30 }, failed: {} });
+      expect(stderr).toMatch(/^evenkeel: EVENKEEL_REGISTER: [^\n]*; the app runs without evenkeel\n$/);
+      expect(stderr).toContain(message);
+    },
+  );
+
+  it('EVENKEEL_METRICS is served to GET requests for an address or localhost, and to no other', async () => {
+    const port = await freePort();
+    const script = `
+      const http = require('node:http');
+      const ask = (host, method) => new Promise((resolve) => http.request({ host: '127.0.0.1', port: ${port}, method, headers: { host } }, (response) => response.resume().on('end', () => resolve(response.statusCode))).end());
+      (async () => {
+        await fetch('http://orders.shop:8080/');
+        const statuses = [await ask('10.0.0.7:9102', 'GET'), await ask('localhost', 'HEAD'), await ask('attacker.example', 'GET'), await ask('localhost', 'POST')];
+        console.log(JSON.stringify({ pods: { statuses }, failed: {} }));
+        process.disconnect();
+      })();`;
+    const { pods: seen, stderr } = await start(['-e', script], { EVENKEEL_METRICS: String(port) }).result;
+    expect({ seen, stderr }).toEqual({ seen: { statuses: [200, 200, 403, 405] }, stderr: '' });
   });
 
   it.each([

@@ -5,7 +5,13 @@ import { expect, it } from 'vitest';
 import { createEngine } from '../../../src/register/node-http.js';
 
 const open = (): ReturnType<typeof createEngine> =>
-  createEngine({ listed: ['orders.shop'], excluded: new Set(), config: {}, shortName: (host) => host });
+  createEngine({
+    listed: ['orders.shop'],
+    excluded: new Set(),
+    config: {},
+    shortName: (host) => host,
+    giveUp: () => {},
+  });
 
 const agentOf = (maxSockets: number): Agent => ({ protocol: 'http:', options: {}, maxSockets }) as unknown as Agent;
 
