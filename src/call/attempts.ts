@@ -2,6 +2,7 @@ import { type Outcome, outcomes } from '../endpoint/outcome.js';
 import type { CallNote } from '../observe/live-balancers.js';
 import { isTraced, observes } from '../observe/observer.js';
 import { TriedEndpoints } from '../retry/tried-endpoints.js';
+import { offAbort, onAbort } from '../runtime/abort-listeners.js';
 import {
   type AttemptEnd,
   type AttemptedCall,
@@ -106,7 +107,7 @@ export class Attempts<C> implements AttemptTally<C> {
     this.#waiting = waiting;
     this.#call.waitBegan?.();
     this.#traces?.waits();
-    this.#acquire(waiting.signal).then(
+    this.#acquire(waiting).then(
       (lease) => this.#waited(callLease(lease), undefined),
       (error) => this.#waited(undefined, error),
     );
@@ -187,7 +188,7 @@ export class Attempts<C> implements AttemptTally<C> {
       this.#call.fail(error);
       return;
     }
-    if (this.#failedIfLeft(error)) return;
+    if (this.#failedIfLeft(lease, error)) return;
     if (this.#traces !== undefined) this.#traces.isMoving = failed.untried === true;
     this.#error = error;
     // An attempt of which nothing was sent is no failure: if there is no other endpoint, the caller gets the error of the last real
@@ -223,18 +224,19 @@ export class Attempts<C> implements AttemptTally<C> {
     this.lease = undefined;
     lease.end(outcome, undefined, this.note);
     this.report(lease, { error, retrying: true });
-    if (this.#failedIfLeft(error)) next.end(outcomes.notStarted);
+    if (this.#failedIfLeft(lease, error)) next.end(outcomes.notStarted);
     else this.#send(next);
   }
 
   /**
    * The code that was called last, an observer's hook or `retry.when`, may have made the caller give up. If so, the call fails instead of
-   * going on, and this returns true.
+   * going on, its retry is refunded, and this returns true.
    */
-  #failedIfLeft(error: unknown): boolean {
+  #failedIfLeft({ retries }: CallLease<C>, error: unknown): boolean {
     const { signal } = this.#call;
     const aborted = signal?.aborted === true;
     if (!aborted && !this.#stopped) return false;
+    retries.refund();
     this.#call.fail(aborted ? signal.reason : error);
     return true;
   }
@@ -316,13 +318,22 @@ export class Attempts<C> implements AttemptTally<C> {
     if (this.note !== undefined) this.note.status = status;
   }
 
-  async #acquire(stopped: AbortSignal): Promise<Lease<C>> {
+  async #acquire(waiting: AbortController): Promise<Lease<C>> {
     const avoid = this.tally.tried?.avoid;
     // An endpoint that failed just now is taken out of use within this turn of the event loop. Only then is it clear which endpoints are
     // left.
     if (avoid !== undefined) await undefined;
-    const { signal = stopped, waitTimeoutMs: timeoutMs, unlimited, priority, deadlineMs } = this.#call;
-    return this.#source.acquire({ key: this.#key, avoid, unlimited, signal, timeoutMs, priority, deadlineMs });
+    const { signal, waitTimeoutMs: timeoutMs, unlimited, priority, deadlineMs } = this.#call;
+    // The wait ends when the call's own signal aborts, and when `stop` is called.
+    const aborted = (): void => waiting.abort(signal?.reason);
+    if (signal?.aborted === true) aborted();
+    else onAbort(signal, aborted);
+    try {
+      const options = { key: this.#key, avoid, unlimited, signal: waiting.signal, timeoutMs, priority, deadlineMs };
+      return await this.#source.acquire(options);
+    } finally {
+      offAbort(signal, aborted);
+    }
   }
 
   /** Whether another attempt may follow. If so, its retry is paid for from the budget, unless the retry is free. */

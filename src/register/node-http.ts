@@ -1,5 +1,6 @@
 import { AsyncResource } from 'node:async_hooks';
 import type { Agent, ClientRequest } from 'node:http';
+import { Socket } from 'node:net';
 import { constants } from 'node:os';
 import type { ConnectionOptions } from 'node:tls';
 import { endWithoutSocket } from '../adapter/http/internals.js';
@@ -36,12 +37,43 @@ export function createEngine(options: EngineOptions): NodeHttpEngine {
         onward();
         return;
       }
-      const begin = (): void => router.route(own.protocol, request, merged, onward);
+      let isPassedOn = false;
+      const passOn = (): void => {
+        isPassedOn = true;
+        onward();
+      };
+      // Added before the caller can listen, so it is called first.
+      request.once('socket', (socket) => {
+        if (!isPassedOn && socket instanceof Socket) tellAddress(socket, requestOptions.host);
+      });
+      const begin = (): void => router.route(own.protocol, request, merged, passOn);
       if (agent.maxSockets === Number.POSITIVE_INFINITY) begin();
       else
         queueOf(queues, agent, `${requestOptions.host}:${requestOptions.port}`).add(request, agent.maxSockets, begin);
     },
   };
+}
+
+/**
+ * Emits `lookup` for a caller that listens for it, as Node does when it has resolved a name: checks of an app that refuse addresses listen
+ * there. Until they have been called, nothing of the request is sent.
+ */
+function tellAddress(socket: Socket, host: string | null | undefined): void {
+  const added = (event: string | symbol): void => {
+    if (event !== 'lookup') return;
+    stop();
+    socket.cork();
+    if (socket.connecting) socket.once('connect', tell);
+    else process.nextTick(tell);
+  };
+  const tell = (): void => {
+    const { remoteAddress: address, remoteFamily } = socket;
+    if (address !== undefined) socket.emit('lookup', null, address, remoteFamily === 'IPv6' ? 6 : 4, host);
+    socket.uncork();
+  };
+  const stop = (): unknown => socket.off('newListener', added);
+  socket.on('newListener', added);
+  process.nextTick(stop);
 }
 
 /**

@@ -192,9 +192,16 @@ function patchHttp(mayBeService, engineOf) {
   const https = require('https');
   const { prototype } = http.Agent;
   const { addRequest } = prototype;
+  const classes = [prototype, https.Agent.prototype].map((made) => ({ made, stock: connectingOf(made) }));
+  /** Whether it connects as Node does: whatever an app changed there may be a check that a request must pass. */
   const isPlain = (agent) => {
     const own = Object.getPrototypeOf(agent);
-    return (own === prototype || own === https.Agent.prototype) && !Object.hasOwn(agent, 'createConnection');
+    const known = classes.find(({ made }) => made === own);
+    if (known === undefined) return false;
+    return connecting.every(
+      (name) =>
+        !Object.hasOwn(agent, name) && (own[name] === known.stock[name] || original(own[name]) === known.stock[name]),
+    );
   };
   function balancedAddRequest(request, options) {
     if (isOff || typeof options !== 'object' || options === null || !mayBeService(options.host)) {
@@ -220,6 +227,29 @@ function patchHttp(mayBeService, engineOf) {
   });
   patchUpgrades(http, http.Agent, mayBeService);
   patchUpgrades(https, https.Agent, mayBeService);
+}
+
+/** The methods by which an agent connects. */
+const connecting = ['createConnection', 'createSocket'];
+
+function connectingOf(prototype) {
+  return ownProperties(Object.fromEntries(connecting.map((name) => [name, original(prototype[name])])));
+}
+
+/**
+ * The method behind what an instrumentation put around it: shimmer (OpenTelemetry, Elastic) and New Relic say which one that is. What an
+ * app put in its place by itself does not.
+ */
+function original(method) {
+  let found = method;
+  for (let depth = 0; depth < 10; depth++) {
+    if (typeof found !== 'function') return found;
+    const mark = Object.getOwnPropertySymbols(found).find(({ description }) => description === 'original');
+    const behind = found.__original || (mark && found[mark]);
+    if (typeof behind !== 'function') return found;
+    found = behind;
+  }
+  return found;
 }
 
 /** Whether ws connects with it: by its name, and in a minified bundle by what it says. */

@@ -1003,3 +1003,97 @@ describe('a process', () => {
     expect({ counts, stderr }).toEqual({ counts: { loaded: 0, handles: 0 }, stderr: '' });
   });
 });
+
+describe('an app that watches its own connections', () => {
+  const get = `(agent) => new Promise((resolve) => {
+    const request = http.get('http://orders.shop:8080/', { agent }, (response) => {
+      let text = '';
+      response.setEncoding('utf8').on('data', (chunk) => (text += chunk)).on('end', () => resolve(JSON.parse(text).pod));
+    });
+    watch(request);
+    request.on('error', (error) => resolve(error.message));
+  })`;
+
+  /** Sends 30 requests; returns how often each pod answered, or each error came. */
+  async function answers(code: string, args: readonly string[] = []): Promise<Readonly<Record<string, number>>> {
+    const file = join(world.folder, `watches-${code.length}.cjs`);
+    await writeFile(
+      file,
+      `const http = require('node:http');
+      let watch = () => {};
+      let agent = new http.Agent();
+      ${code}
+      const get = ${get};
+      (async () => {
+        const pods = {};
+        for (let call = 0; call < 30; call++) {
+          const answer = await get(agent);
+          pods[answer] = (pods[answer] || 0) + 1;
+        }
+        console.log(JSON.stringify({ pods, failed: {} }));
+        process.exit();
+      })();`,
+    );
+    return (await start([file], {}, ['--require', toLoopback, ...args]).result).pods;
+  }
+
+  it.each([
+    [
+      'at the event lookup of a socket',
+      `watch = (request) => request.on('socket', (socket) => socket.on('lookup', (_error, address) => {
+        if (address.startsWith('127.')) request.destroy(new Error('blocked'));
+      }));`,
+    ],
+    [
+      'on the prototype of Agent',
+      `http.Agent.prototype.createConnection = (_options, created) => void created(new Error('blocked'));`,
+    ],
+    ['in an agent of its own', `agent.createSocket = (_request, _options, created) => created(new Error('blocked'));`],
+  ])('keeps its check %s', async (_where, code) => {
+    expect(await answers(code)).toEqual({ blocked: 30 });
+  });
+
+  it.each([
+    [
+      'shimmer (OpenTelemetry, Elastic)',
+      `const { createConnection } = http.Agent.prototype;
+      const wrapped = function (...args) { return createConnection.apply(this, args); };
+      Object.defineProperty(wrapped, '__original', { value: createConnection });
+      http.Agent.prototype.createConnection = wrapped;`,
+    ],
+    [
+      'New Relic',
+      `const { createConnection } = http.Agent.prototype;
+      const wrapped = function (...args) { return createConnection.apply(this, args); };
+      wrapped[Symbol('original')] = createConnection;
+      http.Agent.prototype.createConnection = wrapped;`,
+    ],
+    [
+      'Datadog',
+      `const { Socket } = require('node:net');
+      const dns = require('node:dns');
+      const around = (owner, name) => {
+        const method = owner[name];
+        owner[name] = function (...args) { return method.apply(this, args); };
+      };
+      around(http, 'get');
+      around(http, 'request');
+      around(Socket.prototype, 'connect');
+      around(dns, 'lookup');`,
+    ],
+    [
+      'Sentry',
+      `const { subscribe } = require('node:diagnostics_channel');
+      for (const name of ['http.client.request.start', 'http.client.response.finish']) subscribe(name, () => {});
+      const { request } = http;
+      http.request = new Proxy(request, { apply: (method, that, args) => Reflect.apply(method, that, args) });`,
+    ],
+  ])('is balanced with the wrappers of %s', async (_name, code) => {
+    expect(Object.keys(await answers(code))).toHaveLength(3);
+  });
+
+  it('is balanced with the instrumentations of OpenTelemetry', async () => {
+    const otel = fileURLToPath(new URL('support/otel.cjs', import.meta.url));
+    expect(Object.keys(await answers('', ['--require', otel]))).toHaveLength(3);
+  });
+});

@@ -319,3 +319,31 @@ describe('an attempt whose response is discarded', () => {
     expect(ended).toEqual([{ outcome: outcomes.overload, attempt: 1, retrying: false }]);
   });
 });
+
+describe('a caller that gives up', () => {
+  it('ends the wait of a call that has a signal of its own', async () => {
+    const { attempts, call, fixture, told } = await world(0);
+    const own = new AbortController();
+    Object.assign(call, { signal: own.signal });
+    const waiting = attempts();
+    expect(waiting.begin()).toBe(false);
+    waiting.wait();
+    await settle();
+    waiting.stop(new Error('gave up'));
+    await settle();
+    expect(told).toEqual(['waits', 'waited']);
+    expect(call.failures).toMatchObject([{ message: 'gave up' }]);
+    expect(fixture.balancer.snapshot().waiting).toBe(0);
+  });
+
+  it('in the hook of an observer pays for no retry', async () => {
+    const { attempts, onEnded, fixture } = await world(2, { retry: { budget: { ratio: 0, minPerSecond: 10 } } });
+    const { budget } = (fixture.balancer as unknown as { retries: RetryRules }).retries;
+    const call = attempts();
+    call.begin();
+    const { left } = budget;
+    onEnded(() => call.stop());
+    call.fail(lost());
+    expect(budget.left).toBe(left);
+  });
+});
