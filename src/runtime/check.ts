@@ -19,6 +19,11 @@ export function optionError(name: string, expected: string, value: unknown): Eve
   return new EvenkeelError('EVENKEEL_OPTION', `${name} must be ${expected}, got ${describe(value, name)}`);
 }
 
+/** As `optionError`, for a value that may contain a secret: the message names only what kind of value it is. */
+export function optionKindError(name: string, expected: string, value: unknown): EvenkeelError {
+  return new EvenkeelError('EVENKEEL_OPTION', `${name} must be ${expected}, got ${kindOf(value)}`);
+}
+
 /** Returns `value`, or `fallback` when it is undefined. Throws EVENKEEL_OPTION outside the bounds. */
 export function checkNumber(name: string, value: unknown, fallback: number, bounds: NumberBounds = {}): number {
   if (value === undefined) return fallback;
@@ -137,9 +142,14 @@ const secretName =
 
 function describe(value: unknown, name = ''): string {
   if (typeof value === 'string' || typeof value === 'number') {
-    if (secretName.test(name)) return value === '' ? '""' : `a ${typeof value}`;
+    if (secretName.test(name)) return value === '' ? '""' : kindOf(value);
     return typeof value === 'string' ? quoted(value, 80) : String(value);
   }
+  return kindOf(value);
+}
+
+function kindOf(value: unknown): string {
+  if (typeof value === 'string' || typeof value === 'number') return `a ${typeof value}`;
   if (value instanceof Promise) return 'a promise';
   if (typeof value === 'object' && value !== null) return describeObject(value);
   if (typeof value === 'function') return value.name === '' ? 'a function' : `the function ${value.name}`;

@@ -15,7 +15,7 @@ import {
 } from '../kit/index.js';
 import { BlockedBrokers } from './blocked-brokers.js';
 import { BrokerUrl, isRefusal } from './broker-url.js';
-import { awaitsAnswer, confirmations, isRabbitmqConnection, rawConnection } from './internals.js';
+import { awaitsAnswer, confirmations, isModel, isRabbitmqConnection, rawConnection } from './internals.js';
 import {
   type Brokers,
   type BrokersOptions,
@@ -130,6 +130,8 @@ class ServiceBrokers implements Brokers {
     const all = { reconnectTimeInSeconds: RECONNECT_SECONDS, ...connectOptions, findServers };
     const manager = connect(undefined, all as unknown as O) as unknown as Manager;
     if (typeof manager?.reconnect !== 'function') {
+      // It may have asked for a broker already.
+      closing.abort(new Error('it is no manager'));
       throw optionError('connect', 'connect of amqp-connection-manager', connect);
     }
     const closeManager = manager.close;
@@ -147,11 +149,11 @@ class ServiceBrokers implements Brokers {
     manager.on('connect', ({ connection }: { readonly connection: Model }) => {
       const opened = dial;
       if (opened === undefined) return;
-      opened.opened(held);
       this.#follow(opened, rawConnection(connection), (error) => {
         opened.ended(error);
         this.#release(manager, connection);
       });
+      opened.opened(held);
     });
     return manager as unknown as M;
   }
@@ -202,8 +204,9 @@ class ServiceBrokers implements Brokers {
         throw optionError('connect', 'a function that returns a promise, as connect of amqplib', connect);
       }
       connecting.then((connection) => {
+        if (!isModel(connection)) reject(optionError('connect', 'a function that resolves to a connection of amqplib', connection));
         // This dial was aborted, so the caller never sees the connection and cannot listen for its errors.
-        if (signal.aborted) (connection as unknown as Model).on('error', () => {});
+        else if (signal.aborted) (connection as unknown as Model).on('error', () => {});
         else resolve(connection);
       }, reject);
     });

@@ -29,6 +29,11 @@ export function rawConnection(model: object): EventEmitter {
   return internalsOf(model).connection;
 }
 
+/** Whether `model` is a connection of amqplib, so that its end can be noticed. */
+export function isModel(model: unknown): boolean {
+  return typeof (model as Partial<ModelInternals> | null | undefined)?.connection?.on === 'function';
+}
+
 /**
  * Whether a channel of an amqplib connection waits for the answer to a command. Managers ignore the promise of `prefetch`, so if a manager
  * moved while that promise is pending, its rejection would be unhandled

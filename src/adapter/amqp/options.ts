@@ -6,6 +6,7 @@ import {
   type Filled,
   type OptionTable,
   optionError,
+  optionKindError,
   optionTable,
   type PlaceOptions,
   type PlacingOptions,
@@ -92,7 +93,8 @@ export function checkObject(name: string, value: unknown): void {
 /** Throws EVENKEEL_OPTION if `options` has one of `names`, which evenkeel sets itself. */
 export function refuse(options: object, names: readonly string[]): void {
   for (const name of names) {
-    // The error names only the type of the value, because the value may contain a password.
-    if (name in options) throw optionError(`options.${name}`, 'left out: evenkeel finds the brokers', typeof name);
+    // The value may contain a password.
+    if (name in options)
+      throw optionKindError(`options.${name}`, 'left out: evenkeel finds the brokers', (options as never)[name]);
   }
 }

@@ -139,7 +139,12 @@ export class RedialledConnection {
 
   #watch(dialled: Dialled): void {
     const socket = this.#client && socketOf(this.#client);
-    if (socket === undefined) return;
+    if (socket === undefined) {
+      // Node refused an option, so the library could create no socket.
+      dialled.isClosed = true;
+      dialled.dial?.refused(new Error('no socket was created'));
+      return;
+    }
     let failure: Error | undefined;
     socket.prependListener('error', (error) => {
       failure ??= error;

@@ -90,7 +90,7 @@ function optionsByService(options: AppChannelsOptions['options'] = {}): (service
   // Called only because it throws for invalid options.
   serviceChannelOptions(options);
   if (options.resolver !== undefined) {
-    throw optionError('options.resolver', 'left out: it would send every Service to the same pods', 'a resolver');
+    throw optionError('options.resolver', 'left out: it would send every Service to the same pods', options.resolver);
   }
   return () => options;
 }

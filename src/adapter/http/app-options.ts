@@ -129,7 +129,7 @@ function optionsByOrigin<O extends ServiceOptionsLike>(
   checkKeys('options', options, names);
   const own = ownProperties(options);
   if (own.resolver !== undefined) {
-    throw optionError('options.resolver', 'left out: it would send every Service to the same pods', 'a resolver');
+    throw optionError('options.resolver', 'left out: it would send every Service to the same pods', own.resolver);
   }
   check(own);
   const plain = ownProperties(own);

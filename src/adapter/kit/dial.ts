@@ -252,7 +252,10 @@ function lost(error: Error): Outcome {
 export interface Opening<T> {
   /** Dials the endpoint of `dial`, until `dial.signal` aborts. */
   open(dial: Dial): Promise<T>;
-  /** Takes over the open connection. Returns how the connection can be made to leave, and calls `dial.ended` when it has ended. */
+  /**
+   * Takes over the open connection. Returns how the connection can be made to leave, and calls `dial.ended` when it has ended. May throw, if
+   * the connection is not what the adapter needs; then `dial.signal` aborts, and no other endpoint is tried.
+   */
   opened(connection: T, dial: Dial): DialledConnection;
   /** Whether `error`, with which `open` failed, would come from every endpoint, so that no other endpoint is tried. @defaultValue never */
   isFinal?(error: unknown): boolean;
@@ -333,14 +336,19 @@ class Connect<T> implements AttemptedCall<Site> {
     const attempts = this.#attempts;
     const { opening, settings } = this.#parts;
     const dial = new Dial(lease, settings, this.signal, attempts.number);
+    let isOpen = false;
     try {
       const connection = await opening.open(dial);
+      isOpen = true;
+      // This may throw, so the lease becomes the connection's only afterwards.
+      const held = opening.opened(connection, dial);
       attempts.conclude(outcomes.success);
-      dial.opened(opening.opened(connection, dial));
+      dial.opened(held);
       this.#resolve(connection);
     } catch (error) {
       dial.stopped();
-      if (this.signal?.aborted || opening.isFinal?.(error)) {
+      if (isOpen) dial.cut();
+      if (isOpen || this.signal?.aborted || opening.isFinal?.(error)) {
         const reason = this.signal?.aborted ? this.signal.reason : error;
         attempts.stop(undefined, reason);
         attempts.end(outcomes.cancelled, { error });

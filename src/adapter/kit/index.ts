@@ -73,6 +73,7 @@ export {
   checkPort,
   checkString,
   optionError,
+  optionKindError,
   textOf,
   unknownOption,
 } from '../../runtime/check.js';

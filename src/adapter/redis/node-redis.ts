@@ -124,7 +124,7 @@ const NOTED: ReadonlySet<string> = new Set(['watch', 'unwatch', 'select']);
 export function readNodeRedis<C extends object>(client: C, parts: ViewParts): C {
   const primary = client as unknown as NodeRedis;
   if (primary.options.clientSideCache !== undefined) {
-    throw optionError('primary', 'a client without clientSideCache: it would answer reads by itself', 'one with it');
+    throw optionError('primary', 'a client without clientSideCache: it would answer reads by itself', primary);
   }
   return readsOf(primary, new DatabaseHold(primary), parts) as unknown as C;
 }

@@ -11,6 +11,7 @@ import {
   numberOption,
   type OptionTable,
   optionError,
+  optionKindError,
   optionTable,
   orAborted,
   ownProperties,
@@ -160,7 +161,7 @@ export const replicasTable: OptionTable<Complete<Omit<ReplicasOptions, keyof Bal
     readCommands: checkedOption<readonly string[]>([], checkReads),
     clientOptions: checkedOption<PerEndpoint<object>>({}, (name, value) => {
       if (typeof value === 'function' || (typeof value === 'object' && value !== null)) return value;
-      throw optionError(name, "an object of the library's options, or a function", typeof value);
+      throw optionKindError(name, "an object of the library's options, or a function", value);
     }),
     maxLagMs: numberOption(Number.POSITIVE_INFINITY, { min: 0, max: 86_400_000, infinite: true }),
     probeIntervalMs: numberOption(1_000, { min: 10, max: 3_600_000 }),

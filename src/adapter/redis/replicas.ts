@@ -20,7 +20,7 @@ import {
   type LogPosition,
   lagObjection,
   notify,
-  optionError,
+  optionKindError,
   ownProperties,
   pickNames,
   ReplicationLag,
@@ -207,10 +207,10 @@ interface Library {
 function libraryOf(primary: unknown): Library {
   if (isIoredisClient(primary)) return { open: openIoredis, read: readIoredis };
   if (isNodeRedisClient(primary)) return { open: openNodeRedis, read: readNodeRedis };
-  throw optionError(
+  throw optionKindError(
     'primary',
     'a client of ioredis, or of node-redis from 5 on, for one server (not a Cluster)',
-    typeof primary,
+    primary,
   );
 }
 

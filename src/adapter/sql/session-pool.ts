@@ -13,6 +13,7 @@ import {
   type Borrower,
   connectError,
   type EndedBy,
+  type NotLent,
   OwnQuery,
   type PooledSession,
   type SessionOwner,
@@ -200,9 +201,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
   /** The server's endpoint left the set: calls that wait for one of its sessions go to other servers at once. */
   left(): void {
     this.#hasLeft = true;
-    const waiting = [...this.#validating, ...this.#waiting.splice(0)];
-    this.#validating.clear();
-    for (const borrower of waiting) this.#refuse(borrower, this.#gone(), 'left');
+    this.#sendAway(this.#gone(), 'left', true);
   }
 
   returned(): void {
@@ -217,9 +216,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     if (this.#supersededBy !== undefined) return;
     this.#supersededBy = by;
     const error = this.#supersededError();
-    const waiting = this.#waiting.splice(0);
-    this.#waiting.push(...waiting.filter(({ isOwn }) => isOwn));
-    for (const borrower of waiting) if (!borrower.isOwn) this.#refuse(borrower, error, 'left');
+    this.#sendAway(error, 'left');
     for (const session of [...this.#sessions]) if (session.isUsed) session.cut(error);
   }
 
@@ -235,11 +232,16 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
   }
 
   #handBack(): void {
+    this.#sendAway(connectError(endpointAddress(this.endpoint), new Error('it gets no statements for now')), 'standby');
+  }
+
+  /** Refuses all who wait for a session, or for the ping before they get one. @param alsoOwn Whether that includes evenkeel's own queries. */
+  #sendAway(error: EvenkeelError, why: NotLent, alsoOwn = false): void {
     const waiting = [...this.#validating, ...this.#waiting.splice(0)];
     this.#validating.clear();
-    this.#waiting.push(...waiting.filter(({ isOwn }) => isOwn));
-    const error = connectError(endpointAddress(this.endpoint), new Error('it gets no statements for now'));
-    for (const borrower of waiting) if (!borrower.isOwn) this.#refuse(borrower, error, 'standby');
+    const stays = ({ isOwn }: Borrower<S>): boolean => isOwn && !alsoOwn;
+    this.#waiting.push(...waiting.filter(stays));
+    for (const borrower of waiting) if (!stays(borrower)) this.#refuse(borrower, error, why);
   }
 
   /**
@@ -448,7 +450,7 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
     borrower.lent(session);
   }
 
-  #refuse(borrower: Borrower<S>, error: EvenkeelError, why: Parameters<Borrower<S>['notLent']>[1]): void {
+  #refuse(borrower: Borrower<S>, error: EvenkeelError, why: NotLent): void {
     if (!borrower.isOwn) this.#open.callEnds();
     borrower.notLent(error, why);
   }

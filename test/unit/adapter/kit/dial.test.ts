@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { Dial, type DialSettings, Site } from '../../../../src/adapter/kit/dial.js';
+import { connectThrough, Dial, type DialSettings, Site } from '../../../../src/adapter/kit/dial.js';
 import type { Lease } from '../../../../src/call/lease.js';
 import { Placements } from '../../../../src/placement/placements.js';
 import { resolvePlacingOptions } from '../../../../src/placement/placing-options.js';
@@ -34,4 +34,27 @@ it('stops dialing a pod that leaves meanwhile', async () => {
   expect(dial.signal.aborted).toBe(false);
   await fixture.publish('10.0.0.2');
   expect(String(dial.signal.reason)).toContain('it left while it was connected to');
+});
+
+it('a connection that its adapter cannot take over holds no lease, and is told to end', async () => {
+  const { fixture, settings, lease } = await client();
+  lease.end({ kind: 'not-started' });
+  const signals: AbortSignal[] = [];
+  const parts = {
+    balancer: fixture.balancer as never,
+    service: 'orders.shop:80',
+    settings,
+    opening: {
+      open: async ({ signal }: Dial) => signals.push(signal),
+      opened: () => {
+        throw new TypeError('no such method');
+      },
+    },
+    key: undefined,
+    signal: undefined,
+  };
+  for (let call = 0; call < 3; call++) await expect(connectThrough(parts)).rejects.toThrow('no such method');
+  expect(fixture.balancer.snapshot().endpoints[0]).toMatchObject({ inFlight: 0, state: 'ready' });
+  expect(signals.map(({ aborted }) => aborted)).toEqual([true, true, true]);
+  expect(settings.placements.size).toBe(0);
 });

@@ -413,4 +413,13 @@ describe('a pool of SQL sessions', () => {
     await closed;
     expect([pool.sockets, clock.timers]).toEqual([0, 0]);
   });
+
+  it('lends no session of a superseded server to a call whose ping is under way', () => {
+    const { clock, pool, first, borrow } = poolOf({ validateAfterMs: 5_000 });
+    clock.advance(6_000);
+    const call = borrow();
+    pool.supersede();
+    first.answer?.(null);
+    expect([call.session, call.notes.at(-1)?.startsWith('left: ')]).toEqual([undefined, true]);
+  });
 });
