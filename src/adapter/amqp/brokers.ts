@@ -204,7 +204,8 @@ class ServiceBrokers implements Brokers {
         throw optionError('connect', 'a function that returns a promise, as connect of amqplib', connect);
       }
       connecting.then((connection) => {
-        if (!isModel(connection)) reject(optionError('connect', 'a function that resolves to a connection of amqplib', connection));
+        if (!isModel(connection))
+          reject(optionError('connect', 'a function that resolves to a connection of amqplib', connection));
         // This dial was aborted, so the caller never sees the connection and cannot listen for its errors.
         else if (signal.aborted) (connection as unknown as Model).on('error', () => {});
         else resolve(connection);

@@ -163,7 +163,7 @@ export class ServerWatch<S extends WatchedConnection, F> {
       });
       return {
         apply: (set) => {
-          this.#forgetGone(set);
+          this.#follow(set);
           const ranked = ranking.apply(set);
           this.#hurry(ranking.hasNone);
           return ranked;
@@ -254,8 +254,9 @@ export class ServerWatch<S extends WatchedConnection, F> {
     this.#context.invalidate();
   }
 
-  /** Forgets the servers that left the set and are not connected. */
-  #forgetGone(set: EndpointSet): void {
+  /** Forgets the servers that left the set and are not connected, and knows of all that are in it before one is ranked. */
+  #follow(set: EndpointSet): void {
+    for (const { endpoint } of set.entries) this.#server(endpoint);
     this.#present = new Set(set.entries.map(({ endpoint }) => endpoint.key));
     for (const [key, server] of this.#servers) {
       if (this.#present.has(key) || server.connection !== undefined) continue;

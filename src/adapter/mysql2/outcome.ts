@@ -38,6 +38,8 @@ const forbidden = verdict(outcomes.success, false, true, true);
 const lost = verdict(outcomes.reset, false, false);
 const timedOut = verdict(outcomes.timeout, false, false);
 const refused = verdict(outcomes.notStarted, true, false);
+/** A limit of the server is used up, by whichever client: it refused the statement before it ran it. */
+const unserved = verdict(outcomes.status, true, true);
 const broken = verdict(outcomes.protocol, false, false);
 /** The server answered, but mysql2 stopped reading, so that the rest of the answer is still on the connection. */
 const unread = verdict(outcomes.success, false, false);
@@ -55,6 +57,8 @@ const byNumber: Readonly<Record<number, MysqlVerdict>> = {
   1160: lost, // ER_NET_ERROR_ON_WRITE
   1161: lost, // ER_NET_WRITE_INTERRUPTED
   1184: lost, // ER_NEW_ABORTING_CONNECTION
+  1226: unserved, // ER_USER_LIMIT_REACHED: max_queries_per_hour, say
+  1461: unserved, // ER_MAX_PREPARED_STMT_COUNT_REACHED
   1792: forbidden, // ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION
   1836: readOnly, // ER_READ_ONLY_MODE
   1927: lost, // ER_CONNECTION_KILLED (MariaDB)
@@ -92,7 +96,7 @@ export function verdictOf(error: unknown): MysqlVerdict {
   // System errors have a number too, but a negative one, and no SQL state.
   if (typeof errno === 'number' && errno > 0 && typeof sqlState === 'string') {
     if (errno === OPTION_PREVENTS) return /read.only/i.test(String(message)) ? readOnly : forbidden;
-    if (errno === UNKNOWN_COMMAND && /wsrep/i.test(String(message))) return verdict(outcomes.status, true, true);
+    if (errno === UNKNOWN_COMMAND && /wsrep/i.test(String(message))) return unserved;
     return byNumber[errno] ?? answered;
   }
   if (isEvenkeelError(error))

@@ -1,4 +1,5 @@
 import { isIP } from 'node:net';
+import type { ConnectionOptions } from 'node:tls';
 import pg from 'pg';
 import { type Balancer, type BalancingOptions, EvenkeelError, type Resolver, staticEndpoints } from '../../index.js';
 import {
@@ -325,12 +326,15 @@ function whereabouts(
   if (options.port !== undefined && !['number', 'string'].includes(typeof options.port)) {
     throw optionError('port', 'a port', options.port);
   }
+  const isElsewhere = target !== undefined || resolver !== undefined;
+  if (!isElsewhere) checkConnectionString((config as pg.PoolConfig).connectionString);
   // pg reads the connection string and the environment (PGHOST, PGPORT …).
   const configured = new Client({ ...config });
   if ((configured as { readonly connection?: unknown }).connection === undefined) {
     throw new EvenkeelError('EVENKEEL_OPTION', 'the native bindings of pg cannot be balanced: use its own client');
   }
   const { host, port } = configured;
+  if (!isElsewhere && String(host).includes(',')) throw new EvenkeelError('EVENKEEL_OPTION', `host: ${SEVERAL_HOSTS}`);
   if (target !== undefined) {
     const service = serviceName(target);
     const isList = target.trim().startsWith('static:');
@@ -338,8 +342,59 @@ function whereabouts(
     const name = isList && options.host !== undefined ? options.host : service.host;
     return { resolver: target, host: name, port: service.port ?? port };
   }
-  if (resolver !== undefined) return { resolver, host, port };
+  if (resolver !== undefined) {
+    checkTlsName(options, configured);
+    return { resolver, host, port };
+  }
   if (host.startsWith('/')) throw optionError('host', 'a host: there is nothing to balance behind a Unix socket', host);
   const isServer = isIP(host) !== 0 || /(^|\.)localhost$/.test(host);
   return { resolver: isServer ? staticEndpoints([{ address: host, port }]) : `${host}:${port}`, host, port };
+}
+
+const SEVERAL_HOSTS =
+  'pg connects to one host, not to a list: name the Service that has the servers (target: "postgres.shop:5432"), and choose among them with role';
+
+/** Throws EVENKEEL_OPTION for what only libpq understands of a connection string. The message has no part of it: it may have a password. */
+function checkConnectionString(text: unknown): void {
+  if (typeof text !== 'string') return;
+  const [, authority = '', query = ''] = /^[a-z]+:\/\/([^/?#]*)[^?#]*\??([^#]*)/i.exec(text) ?? [];
+  const parameters = new URLSearchParams(query);
+  // A password may have a comma, or even an @.
+  const hosts = authority.slice(authority.lastIndexOf('@') + 1);
+  if (hosts.includes(',') || /@[^@,]*:\d+,[^@]*@/.test(authority) || parameters.get('host')?.includes(',')) {
+    throw new EvenkeelError('EVENKEEL_OPTION', `connectionString: ${SEVERAL_HOSTS}`);
+  }
+  const attribute = parameters.get('target_session_attrs');
+  if (attribute !== null) throw new EvenkeelError('EVENKEEL_OPTION', attributeHint(attribute));
+}
+
+/** The roles of evenkeel that mean what libpq calls `target_session_attrs`. */
+const roleOfAttribute: Readonly<Record<string, Role>> = {
+  any: 'any',
+  'read-write': 'primary',
+  primary: 'primary',
+  'read-only': 'replica',
+  standby: 'replica',
+  'prefer-standby': 'prefer-replica',
+};
+
+function attributeHint(attribute: string): string {
+  const role = Object.hasOwn(roleOfAttribute, attribute) ? `role: '${roleOfAttribute[attribute]}'` : 'role';
+  return `pg ignores target_session_attrs in connectionString: leave it out, or give target, and say ${role}`;
+}
+
+/**
+ * Throws EVENKEEL_OPTION if TLS would check the certificates of servers that a resolver finds against "localhost", pg's host where none is
+ * given: any certificate for that name would do.
+ */
+function checkTlsName({ host, connectionString }: PgPoolOptions, configured: pg.PoolClient): void {
+  const { ssl } = configured as { readonly ssl?: unknown };
+  const { rejectUnauthorized, checkServerIdentity } = (ssl ?? {}) as ConnectionOptions;
+  if (!ssl || rejectUnauthorized === false || checkServerIdentity !== undefined) return;
+  const isGiven = [host, connectionString, process.env.PGHOST].some((text) => text?.includes('localhost'));
+  if (configured.host === 'localhost' && !isGiven) {
+    // In pg a connection string hides the option.
+    const needed = connectionString === undefined ? '`host`' : 'a host in connectionString';
+    throw new EvenkeelError('EVENKEEL_OPTION', `ssl needs ${needed}, the name in the certificates of the servers`);
+  }
 }

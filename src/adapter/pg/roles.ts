@@ -187,8 +187,26 @@ export class ServerRoles {
   #rank(server: Server): number | undefined {
     const { facts, isKnown } = server;
     if (!isKnown || facts === undefined) return undefined;
+    const { role } = this.#parts.settings;
     const isFalse = this.#isOutdated(facts) || this.#isRival(server);
-    return ranks[this.#parts.settings.role](facts, isFalse);
+    if (role === 'primary' && facts.isReadOnly && this.#isPrimaryAlone(server)) return 0;
+    return ranks[role](facts, isFalse);
+  }
+
+  /**
+   * Whether this server is the primary although it refuses writes, as managed databases do when their disk is full: every server of the set
+   * has answered, none takes writes, and this is the only one that neither replicates nor was superseded. Reads go on there, and a write
+   * gets the server's own error.
+   */
+  #isPrimaryAlone(server: Server): boolean {
+    for (const other of this.#watch.servers) {
+      const { facts, isKnown } = other;
+      if (!isKnown || facts === undefined) return false;
+      if (facts.isStandby || this.#isOutdated(facts)) {
+        if (other === server) return false;
+      } else if (!facts.isReadOnly || identityOf(other) !== identityOf(server)) return false;
+    }
+    return true;
   }
 
   /**

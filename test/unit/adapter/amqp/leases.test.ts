@@ -6,6 +6,10 @@ import { createEndpoint } from '../../../../src/endpoint/endpoint.js';
 import { settle } from '../../../../src/testing/fake-clock.js';
 import { FakeResolver } from '../../../../src/testing/fake-resolver.js';
 
+interface Options {
+  readonly findServers?: () => Promise<unknown>;
+}
+
 let brokers: Brokers;
 afterEach(() => brokers.close({ signal: AbortSignal.abort() }));
 
@@ -40,10 +44,10 @@ it('a manager whose connection cannot be followed leaves no call behind', async 
     reconnect(): void {}
     async close(): Promise<void> {}
   }
-  const manager = brokers.connectManager((_urls: undefined, options?: { findServers?: () => Promise<unknown> }) => {
+  const manager = brokers.connectManager((_urls: undefined, { findServers }: Options = {}) => {
     const made = new Manager();
     // As the library does it: what a listener throws counts as a failure to connect.
-    void (options?.findServers as () => Promise<unknown>)()
+    void Promise.resolve(findServers?.())
       .then(() => made.emit('connect', { connection: new EventEmitter() }))
       .catch((err) => made.emit('connectFailed', { err }));
     return made;
@@ -56,8 +60,8 @@ it('what is no manager leaves no call behind', async () => {
   const resolver = new FakeResolver();
   brokers = createBrokers('amqp://rabbit.shop:5672', { resolver });
   let asked: Promise<unknown> | undefined;
-  const connect = (_urls: undefined, options?: { findServers?: () => Promise<unknown> }): object => {
-    asked = options?.findServers?.();
+  const connect = (_urls: undefined, { findServers }: Options = {}): object => {
+    asked = findServers?.();
     return {};
   };
   expect(() => brokers.connectManager(connect)).toThrow(expect.objectContaining({ code: 'EVENKEEL_OPTION' }));

@@ -74,6 +74,18 @@ describe('an error of a statement', () => {
     });
   });
 
+  it.each([
+    [1226, 'ER_USER_LIMIT_REACHED', "User 'app' has exceeded the 'max_queries_per_hour' resource (current value: 10)"],
+    [1461, 'ER_MAX_PREPARED_STMT_COUNT_REACHED', "Can't create more than max_prepared_stmt_count statements"],
+  ])('%i, %s: a limit of this server is used up, and nothing was done', (errno, code, message) => {
+    expect(verdictOf(answered(errno, code, message))).toEqual({
+      outcome: outcomes.status,
+      unsent: true,
+      usable: true,
+      discard: false,
+    });
+  });
+
   it('that came before the statement: nothing was done', () => {
     for (const error of [
       answered(4031, 'ER_CLIENT_INTERACTION_TIMEOUT'),

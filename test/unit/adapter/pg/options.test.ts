@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { createPool, type PgPool, ServicePool } from '../../../../src/adapter/pg/index.js';
 import { poolSettings } from '../../../../src/adapter/pg/options.js';
 import { FakeResolver } from '../../../../src/testing/fake-resolver.js';
@@ -59,4 +59,80 @@ describe('options that neither pg nor evenkeel knows', () => {
 it('poolSize is another name of max, as in pg.Pool', () => {
   const settings = (options: object): number => poolSettings({ user: 'shop', ...options }).max;
   expect([settings({ poolSize: 7 }), settings({ poolSize: 7, max: 3 })]).toEqual([7, 3]);
+});
+
+describe('the name that TLS checks', () => {
+  const settings = (options: object): { readonly host: string } =>
+    poolSettings({ resolver: new FakeResolver(), user: 'shop', ...options } as never);
+
+  it.each([
+    ['ssl: true', { ssl: true }, '`host`'],
+    ['an authority', { ssl: { ca: 'PEM' } }, '`host`'],
+    ['a connection string', { connectionString: 'postgres:///shop?sslmode=verify-full' }, 'a host in connectionString'],
+  ])('must be given with a resolver (%s): pg would take localhost', (_what, options, needed) => {
+    expect(() => settings(options)).toThrow(`ssl needs ${needed}, the name in the certificates of the servers`);
+    const named = { host: 'postgres.shop', connectionString: 'postgres://postgres.shop/shop' };
+    const [name] = Object.keys(options).filter((key) => key === 'connectionString');
+    expect(settings({ ...options, ...(name === undefined ? { host: named.host } : named) }).host).toBe('postgres.shop');
+  });
+
+  it.each([
+    ['no TLS', {}],
+    ['no check of the certificate', { ssl: { rejectUnauthorized: false } }],
+    ['a check of the application', { ssl: { checkServerIdentity: () => undefined } }],
+    ['localhost as host', { ssl: true, host: 'localhost' }],
+    ['localhost in the connection string', { ssl: true, connectionString: 'postgres://localhost/shop' }],
+  ])('need not be given with %s', (_what, options) => {
+    expect(settings(options).host).toBe('localhost');
+  });
+
+  it('may come from the environment', () => {
+    vi.stubEnv('PGHOST', 'postgres.shop');
+    expect(settings({ ssl: true }).host).toBe('postgres.shop');
+    vi.unstubAllEnvs();
+  });
+});
+
+describe('what only libpq understands of a connection string', () => {
+  const lists = [
+    'postgresql://shop:pw@host1:5432,host2:5432/shop',
+    'postgres://shop:@localhost:6432,localhost:5432/shop',
+    'postgresql://shop@192.0.2.4,192.0.2.5:5432/shop',
+    'postgresql:///shop?host=host1,host2&port=5432,5433',
+    'postgres://u:p@host1:5432,u:p@host2:5432/shop',
+  ];
+
+  it.each(lists)('%s: several hosts', (connectionString) => {
+    expect(() => poolSettings({ connectionString })).toThrow(
+      expect.objectContaining({
+        code: 'EVENKEEL_OPTION',
+        message: expect.stringMatching(/^connectionString: pg connects to one host, not to a list: .*target.*role/),
+      }),
+    );
+  });
+
+  it('several hosts as an option', () => {
+    expect(() => poolSettings({ host: 'host1,host2', user: 'shop' })).toThrow('host: pg connects to one host');
+  });
+
+  it.each([
+    ['read-write', "say role: 'primary'"],
+    ['standby', "say role: 'replica'"],
+    ['prefer-standby', "say role: 'prefer-replica'"],
+    ['constructor', 'say role'],
+  ])('target_session_attrs=%s', (attribute, hint) => {
+    const connectionString = `postgres://shop:pw@host1/shop?target_session_attrs=${attribute}`;
+    expect(() => poolSettings({ connectionString, role: 'primary' })).toThrow(
+      `pg ignores target_session_attrs in connectionString: leave it out, or give target, and ${hint}`,
+    );
+    const { host, role } = poolSettings({ connectionString, target: 'postgres.shop:5432', role: 'primary' });
+    expect([host, role]).toEqual(['postgres.shop', 'primary']);
+  });
+
+  it('a password with commas is no list', () => {
+    for (const password of ['a,b', 'a,b:5432', 'a:1,b', '%40a,b']) {
+      const { host } = poolSettings({ connectionString: `postgres://shop:${password}@postgres.shop:5432/shop` });
+      expect(host).toBe('postgres.shop');
+    }
+  });
 });

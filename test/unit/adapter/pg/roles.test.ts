@@ -139,6 +139,74 @@ describe('roles of servers', () => {
     expect(fixture.weights).toEqual(weights);
   });
 
+  describe('a primary that is set read-only', () => {
+    const readOnly = (more = {}): Row => primary({ readOnly: 'on', ...more });
+
+    it('is used while no server takes writes, and gives its own error for them', async () => {
+      const fixture = new Fixture('primary', [primary(), standby()]);
+      await fixture.connectAll();
+      fixture.at(0).says(readOnly());
+      await fixture.pass(1_500);
+      expect(fixture.weights).toEqual([1, 0]);
+      expect(fixture.roles.isUsable(fixture.at(0).endpoint)).toBe(true);
+      fixture.at(0).says(primary());
+      await fixture.pass(1_500);
+      expect(fixture.weights).toEqual([1, 0]);
+      expect(fixture.told).toEqual(['10.0.0.2 it is a standby']);
+    });
+
+    it('is not used once another server takes writes', async () => {
+      const fixture = new Fixture('primary', [readOnly(), standby()]);
+      await fixture.connectAll();
+      fixture.at(1).says(primary({ timeline: '00000002', started: '2' }));
+      await fixture.pass(1_500);
+      expect(fixture.weights).toEqual([0, 1]);
+    });
+
+    it('is not used before every server of the set has said what it is, nor when one is lost', async () => {
+      const fixture = new Fixture('primary', [readOnly(), standby()]);
+      fixture.weights;
+      await fixture.connect(fixture.at(0));
+      expect(fixture.weights).toEqual([0, 1]);
+      await fixture.connect(fixture.at(1));
+      expect(fixture.weights).toEqual([1, 0]);
+      fixture.at(1).close();
+      await fixture.pass(50);
+      expect(fixture.weights).toEqual([0, 1]);
+    });
+
+    it('is not used if there are two of them, unless one was superseded, or both are one server', async () => {
+      const cases: readonly [readonly Row[], readonly number[]][] = [
+        [
+          [readOnly({ started: '1' }), readOnly({ started: '2' })],
+          [0, 0],
+        ],
+        [
+          [readOnly({ started: '1' }), readOnly({ started: '2', timeline: '00000002' })],
+          [0, 1],
+        ],
+        [
+          [readOnly({ started: '1' }), readOnly({ started: '1' })],
+          [1, 1],
+        ],
+      ];
+      for (const [rows, weights] of cases) {
+        const fixture = new Fixture('primary', rows);
+        await fixture.connectAll();
+        expect(fixture.weights).toEqual(weights);
+      }
+    });
+
+    it.each([
+      ['replica', [0, 1]],
+      ['prefer-replica', [0, 1]],
+    ] as const)('changes nothing for %s', async (role, weights) => {
+      const fixture = new Fixture(role, [readOnly(), standby()]);
+      await fixture.connectAll();
+      expect(fixture.weights).toEqual(weights);
+    });
+  });
+
   describe('several servers that take writes', () => {
     it.each(['primary', 'prefer-replica'] as const)('%s: only the one with the most log is used', async (role) => {
       const rows = [primary({ log: 900, started: '1' }), primary({ log: 1_000, started: '2' })];
