@@ -7,7 +7,7 @@ import { type Outcome, outcomes } from '../endpoint/outcome.js';
 import { isEvenkeelError } from '../errors.js';
 import { CallLimit } from '../limit/call-limit.js';
 import { EventCounts } from '../observe/event-counts.js';
-import type { CallMeter, Protocol, ProtocolMeter } from '../observe/live-balancers.js';
+import type { CallMeter } from '../observe/live-balancers.js';
 import { notify, type Observer, withDiagnostics } from '../observe/observer.js';
 import { Warnings } from '../observe/warnings.js';
 import type { PickTarget } from '../picker/picker.js';
@@ -33,8 +33,6 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   readonly limit: CallLimit | undefined;
   /** Measures calls for metrics; undefined while nobody reads metrics. */
   meter: CallMeter | undefined = undefined;
-  readonly protocol: Protocol | undefined;
-  protocolMeter: ProtocolMeter | undefined = undefined;
   readonly outside: OutsideCalls = new OutsideCalls(this);
   readonly #events = new EventCounts();
   readonly #options: ResolvedBalancerOptions<C>;
@@ -61,7 +59,6 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     this.#warnings = warnings;
     this.observer = observer;
     this.name = resolver.name;
-    this.protocol = options.transport.protocol;
     this.retries = new RetryRules(options.retry, clock, warnings);
     this.limit = limit === undefined ? undefined : new CallLimit(limit, warnings);
     this.#times = new CallTimes(this, options.stalledAfterMs);

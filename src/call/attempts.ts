@@ -1,5 +1,4 @@
 import { type Outcome, outcomes } from '../endpoint/outcome.js';
-import type { CallNote } from '../observe/live-balancers.js';
 import { isTraced, observes } from '../observe/observer.js';
 import { TriedEndpoints } from '../retry/tried-endpoints.js';
 import { offAbort, onAbort } from '../runtime/abort-listeners.js';
@@ -46,13 +45,11 @@ export class Attempts<C> implements AttemptTally<C> {
   tried: TriedEndpoints<C> | undefined = undefined;
   /** What this call has tried so far; the concurrent attempts of a hedged call share one tally. */
   readonly tally: AttemptTally<C>;
-  // Only this class writes `lease`, `number` and `note`. They are plain fields because adapters read them for every call.
+  // Only this class writes `lease` and `number`. They are plain fields because adapters read them for every call.
   /** The lease of the running attempt. */
   lease: CallLease<C> | undefined = undefined;
   /** Which attempt of the call is running or was last, counted from 1. */
   number = 0;
-  /** Describes the running attempt for metrics, in terms of its protocol; undefined unless metrics measure that. */
-  note: CallNote | undefined = undefined;
   readonly #source: AttemptSource<C>;
   readonly #call: AttemptedCall<C>;
   readonly #key: string | undefined;
@@ -146,7 +143,7 @@ export class Attempts<C> implements AttemptTally<C> {
   end(outcome: Outcome, end: AttemptEnd = noDetails): void {
     const lease = this.conclude();
     if (lease === undefined) return;
-    lease.end(outcome, end.latencyMs, this.note);
+    lease.end(outcome, end.latencyMs);
     this.report(lease, end);
   }
 
@@ -170,17 +167,12 @@ export class Attempts<C> implements AttemptTally<C> {
     reportAttempt(lease, { ...end, attempt: this.number, hedged: this.#isHedge });
   }
 
-  /** Notes what the running attempt does, in terms of its protocol, for metrics. */
-  noted(operation: string): void {
-    if (this.lease?.isMeasured === true) this.note = { operation, status: undefined };
-  }
-
   /** The running attempt failed. Another attempt follows, now or after a wait, or the call fails with this attempt's error. */
   fail(failed: FailedAttempt): void {
     const lease = this.lease;
     if (lease === undefined) return;
     this.lease = undefined;
-    lease.end(failed.outcome, undefined, this.note);
+    lease.end(failed.outcome);
     const { error } = failed;
     const retrying = !this.#stopped && this.#mayRepeat(lease, failed);
     this.report(lease, { error, retrying });
@@ -222,7 +214,7 @@ export class Attempts<C> implements AttemptTally<C> {
   move({ outcome, error }: FailedAttempt, next: CallLease<C>): void {
     const lease = this.lease as CallLease<C>;
     this.lease = undefined;
-    lease.end(outcome, undefined, this.note);
+    lease.end(outcome);
     this.report(lease, { error, retrying: true });
     if (this.#failedIfLeft(lease, error)) next.end(outcomes.notStarted);
     else this.#send(next);
@@ -278,7 +270,6 @@ export class Attempts<C> implements AttemptTally<C> {
     if (tally.made === 0 && this.#source.retries === undefined) lease.retries.budget.deposit();
     this.number = ++tally.made;
     this.lease = lease;
-    this.note = undefined;
     try {
       if (this.#traces === undefined) this.#call.send(lease);
       else this.#sendTraced(this.#traces, lease);
@@ -312,10 +303,9 @@ export class Attempts<C> implements AttemptTally<C> {
     return this.#traces === undefined ? work() : this.#traces.resume(work);
   }
 
-  /** The response to the running attempt has this status; traces and metrics need it. */
+  /** The response to the running attempt has this status; traces need it. */
   answeredWith(status: number): void {
     this.#traces?.answeredWith(status);
-    if (this.note !== undefined) this.note.status = status;
   }
 
   async #acquire(waiting: AbortController): Promise<Lease<C>> {

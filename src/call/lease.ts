@@ -1,7 +1,7 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
 import { type LoadReport, type Outcome, outcomes, usableOutcome } from '../endpoint/outcome.js';
 import type { CallLimit } from '../limit/call-limit.js';
-import type { CallMeter, CallNote, ProtocolMeter } from '../observe/live-balancers.js';
+import type { CallMeter } from '../observe/live-balancers.js';
 import type { Observer } from '../observe/observer.js';
 import type { PickTarget } from '../picker/picker.js';
 import type { Subchannel } from '../pool/subchannel.js';
@@ -17,7 +17,6 @@ export interface LeaseOwner<C> {
   readonly observer: Observer;
   readonly limit: CallLimit | undefined;
   readonly meter: CallMeter | undefined;
-  readonly protocolMeter: ProtocolMeter | undefined;
   /** The response of a call has begun, so the call no longer counts against the limit and another may run. */
   madeRoom(): void;
   /** A call on `subchannel` has ended, and the subchannel's counters have been updated. */
@@ -111,11 +110,6 @@ export class CallLease<C> implements Lease<C> {
     return this.#times.owner.observer;
   }
 
-  /** Whether `end` should get a `note`, because metrics by protocol are read. */
-  get isMeasured(): boolean {
-    return this.#times.owner.protocolMeter !== undefined;
-  }
-
   get answered(): boolean {
     return this.#answeredMs !== undefined;
   }
@@ -146,8 +140,7 @@ export class CallLease<C> implements Lease<C> {
     if (this.#outcome === undefined) this.subchannel.confirm(this.startedMs);
   }
 
-  /** Ends the call, as `Lease.end` does. @param note Describes the call in terms of its protocol. Needed only if `isMeasured`. */
-  end(outcome: Outcome, latencyMs?: number | null, note?: CallNote): void {
+  end(outcome: Outcome, latencyMs?: number | null): void {
     if (this.#outcome !== undefined) return;
     let usable = outcome;
     if (outcome !== outcomes.success) {
@@ -155,7 +148,7 @@ export class CallLease<C> implements Lease<C> {
       if (usable.report !== undefined) this.reported(usable.report);
     }
     this.#outcome = usable;
-    this.#times.ended(this, usable, latencyMs, note);
+    this.#times.ended(this, usable, latencyMs);
   }
 }
 
@@ -204,8 +197,8 @@ export class CallTimes<C> {
   }
 
   /** Evaluates a call that has ended. @param latencyMs The latency as for `Lease.end`. */
-  ended(lease: CallLease<C>, outcome: Outcome, latencyMs: number | null | undefined, note: CallNote | undefined): void {
-    const { clock, limit, meter, protocolMeter } = this.owner;
+  ended(lease: CallLease<C>, outcome: Outcome, latencyMs: number | null | undefined): void {
+    const { clock, limit, meter } = this.owner;
     const { subchannel, startedMs, answeredMs } = lease;
     const nowMs = clock.now();
     let measuredFromMs = startedMs;
@@ -224,7 +217,6 @@ export class CallTimes<C> {
       if (isMeasured) limit.learn(outcome, nowMs - measuredFromMs, nowMs, answered);
     }
     meter?.attemptEnded(judged, nowMs - startedMs);
-    if (note !== undefined) protocolMeter?.attemptEnded(note, judged, nowMs - startedMs);
     subchannel.end(startedMs, nowMs, judged, measuredFromMs, isMeasured);
     this.owner.callEnded(subchannel);
   }

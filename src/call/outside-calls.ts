@@ -1,16 +1,11 @@
 import type { EvenkeelError } from '../errors.js';
-import type { CallMeter, ProtocolMeter } from '../observe/live-balancers.js';
+import type { CallMeter } from '../observe/live-balancers.js';
 import { notify, type Observer } from '../observe/observer.js';
 import type { Clock } from '../runtime/clock.js';
 
-/** The meters of a balancer; both are undefined while nobody reads metrics. */
-export interface CallMeters {
+interface OutsideCallsOwner {
+  /** Undefined while nobody reads metrics. */
   readonly meter: CallMeter | undefined;
-  /** Measures calls by the protocol's own names for operations and statuses. */
-  readonly protocolMeter: ProtocolMeter | undefined;
-}
-
-interface OutsideCallsOwner extends CallMeters {
   readonly clock: Clock;
   readonly observer: Observer;
   /** A call that is kept outside the balancer found no endpoint. */
@@ -22,18 +17,12 @@ interface OutsideCallsOwner extends CallMeters {
  * include them. For adapters of such libraries.
  */
 export class OutsideCalls {
-  /**
-   * The balancer's own meters, which change when metrics are switched on or off. The property is not enumerable, so that a balancer can be
-   * logged as JSON.
-   */
-  declare readonly meters: CallMeters;
   readonly #owner: OutsideCallsOwner;
   #waiting = 0;
   #refused = 0;
 
   constructor(owner: OutsideCallsOwner) {
     this.#owner = owner;
-    Object.defineProperty(this, 'meters', { value: owner });
   }
 
   /** How many calls wait outside the balancer now. */

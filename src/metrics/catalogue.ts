@@ -1,4 +1,3 @@
-import { type ConventionMetricName, conventionMetrics } from './convention-metrics.js';
 import type { Metric } from './metric.js';
 
 /** The name of a metric in OpenTelemetry. */
@@ -38,8 +37,7 @@ export type MetricName =
   | 'evenkeel.endpoint.in_flight'
   | 'evenkeel.endpoint.connections'
   | 'evenkeel.endpoint.load'
-  | 'evenkeel.endpoint.place'
-  | ConventionMetricName;
+  | 'evenkeel.endpoint.place';
 
 /** All of evenkeel's metrics, by their name in OpenTelemetry. */
 export const catalogue: Readonly<Record<MetricName, Metric>> = Object.freeze({
@@ -221,5 +219,4 @@ export const catalogue: Readonly<Record<MetricName, Metric>> = Object.freeze({
     attributes: ['evenkeel.endpoint', 'evenkeel.pod'],
     perEndpoint: true,
   },
-  ...conventionMetrics,
 });

@@ -1,10 +1,8 @@
 import type { BalancerSnapshot, EndpointSnapshot } from '../balancer/snapshot.js';
 import { liveBalancers } from '../balancer/snapshot.js';
-import type { BalancerWatcher, LiveBalancer, Protocol } from '../observe/live-balancers.js';
+import type { BalancerWatcher, LiveBalancer } from '../observe/live-balancers.js';
 import { type Clock, systemClock } from '../runtime/clock.js';
 import { catalogue, type MetricName } from './catalogue.js';
-import type { Convention, Metric } from './metric.js';
-import { ProtocolDurations } from './protocol-durations.js';
 import { RecentPicks } from './recent-picks.js';
 import { type SeriesAttributes, SeriesSet } from './series.js';
 import { type Recorder, TargetMeter } from './target-meter.js';
@@ -15,7 +13,6 @@ type Live = LiveBalancer<BalancerSnapshot>;
 export interface Selection {
   /** How many endpoints of each balancer get series of their own. */
   readonly perEndpoint: number;
-  readonly conventions: readonly Convention[];
 }
 
 /** This many targets get series of their own; all further targets share series under the name `other`. */
@@ -32,10 +29,6 @@ export class Collector implements BalancerWatcher<BalancerSnapshot> {
   readonly #meters = new Map<string, TargetMeter>();
   /** The final counts of closed balancers, by their target. */
   readonly #closed = new SeriesSet();
-  /** The naming conventions under whose names calls are measured. */
-  readonly #wanted = new Set<Convention>();
-  /** Durations by protocol and server. The key is a JSON text of both. */
-  readonly #protocols = new Map<string, ProtocolDurations>();
   readonly #recent = new WeakMap<Live, RecentPicks>();
   readonly #unwatch: () => void;
 
@@ -48,37 +41,22 @@ export class Collector implements BalancerWatcher<BalancerSnapshot> {
   /** Stops measuring all balancers. */
   stop(): void {
     this.#unwatch();
-    for (const balancer of liveBalancers) {
-      balancer.meter = undefined;
-      balancer.protocolMeter = undefined;
-    }
-  }
-
-  /** Measures calls under the names of more naming conventions from now on. */
-  want(conventions: readonly Convention[]): void {
-    if (conventions.every((convention) => this.#wanted.has(convention))) return;
-    for (const convention of conventions) this.#wanted.add(convention);
-    for (const balancer of liveBalancers) balancer.protocolMeter = this.#protocolMeterOf(balancer);
+    for (const balancer of liveBalancers) balancer.meter = undefined;
   }
 
   created(balancer: Live): void {
     balancer.meter = this.#meterOf(balancer.name);
-    balancer.protocolMeter = this.#protocolMeterOf(balancer);
     this.#recent.set(balancer, new RecentPicks(this.#clock.now()));
   }
 
   closed(balancer: Live): void {
     addCounters(this.#closed, this.#targetOf(balancer.name), balancer.snapshot());
-    addConnectionAttempts(this.#closed, balancer);
   }
 
-  collect({ perEndpoint, conventions }: Selection): SeriesSet {
+  collect({ perEndpoint }: Selection): SeriesSet {
     const set = new SeriesSet();
     for (const meter of this.#meters.values()) meter.addTo(set);
-    for (const meter of this.#protocols.values()) meter.addTo(set, conventions);
     for (const name of this.#closed.names) {
-      const { convention }: Metric = catalogue[name];
-      if (convention !== undefined && !conventions.includes(convention)) continue;
       for (const { attributes, value } of this.#closed.of(name)) set.add(name, attributes, value as number);
     }
     for (const balancer of liveBalancers) {
@@ -88,10 +66,6 @@ export class Collector implements BalancerWatcher<BalancerSnapshot> {
       addGauges(set, target, snapshot);
       this.#addRecent(set, target, balancer, snapshot);
       for (const endpoint of snapshot.endpoints.slice(0, perEndpoint)) addEndpoint(set, target, endpoint);
-      if (balancer.protocol !== undefined && conventions.includes(balancer.protocol.conventions)) {
-        addConnectionAttempts(set, balancer);
-        addConnections(set, balancer.protocol, target, snapshot);
-      }
     }
     return set;
   }
@@ -107,19 +81,6 @@ export class Collector implements BalancerWatcher<BalancerSnapshot> {
 
   #targetOf(name: string): string {
     return this.#meters.has(name) ? name : 'other';
-  }
-
-  #protocolMeterOf({ protocol }: Live): ProtocolDurations | undefined {
-    if (protocol === undefined) return undefined;
-    const isRpc = protocol.conventions === 'grpc' && this.#wanted.has('rpc');
-    if (!isRpc && !this.#wanted.has(protocol.conventions)) return undefined;
-    const key = JSON.stringify([protocol.conventions, protocol.attributes]);
-    let meter = this.#protocols.get(key);
-    if (meter === undefined && this.#protocols.size < this.#maxTargets) {
-      meter = new ProtocolDurations(protocol, this.recorders);
-      this.#protocols.set(key, meter);
-    }
-    return meter;
   }
 
   #meterOf(name: string): TargetMeter {
@@ -215,37 +176,6 @@ function connectionsOf({ endpoints }: BalancerSnapshot): { readonly open: number
     active += Math.min(connections, inFlight);
   }
   return { open, active };
-}
-
-function addConnectionAttempts(set: SeriesSet, { protocol }: Live): void {
-  if (protocol?.connections === undefined) return;
-  const { succeeded, failed, disconnections } = protocol.connections;
-  set.add('grpc.subchannel.connection_attempts_succeeded', protocol.attributes, succeeded);
-  set.add('grpc.subchannel.connection_attempts_failed', protocol.attributes, failed);
-  set.add('grpc.subchannel.disconnections', protocol.attributes, disconnections);
-}
-
-function addConnections(
-  set: SeriesSet,
-  { conventions, attributes: of }: Protocol,
-  target: string,
-  snapshot: BalancerSnapshot,
-): void {
-  const { open, active } = connectionsOf(snapshot);
-  const idle = open - active;
-  if (conventions === 'grpc') {
-    set.add('grpc.subchannel.open_connections', of, open);
-  } else if (conventions === 'http') {
-    const inFlight = snapshot.endpoints.reduce((sum, endpoint) => sum + endpoint.inFlight, 0);
-    set.add('http.client.open_connections', { ...of, 'http.connection.state': 'active' }, active);
-    set.add('http.client.open_connections', { ...of, 'http.connection.state': 'idle' }, idle);
-    set.add('http.client.active_requests', of, inFlight);
-  } else {
-    const pool = { ...of, 'db.client.connection.pool.name': target };
-    set.add('db.client.connection.count', { ...pool, 'db.client.connection.state': 'used' }, active);
-    set.add('db.client.connection.count', { ...pool, 'db.client.connection.state': 'idle' }, idle);
-    set.add('db.client.connection.pending_requests', pool, snapshot.waiting);
-  }
 }
 
 let collector: Collector | undefined;

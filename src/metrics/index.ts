@@ -4,7 +4,7 @@ import { prometheusFormat } from './prometheus.js';
 import { type MetricsOptions, metricsTable, selectionOf } from './selection.js';
 
 export { catalogue as metricCatalogue, type MetricName } from './catalogue.js';
-export type { Convention, Metric } from './metric.js';
+export type { Metric } from './metric.js';
 export type { MetricsOptions };
 
 /**

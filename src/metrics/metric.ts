@@ -1,14 +1,3 @@
-import type { Protocol } from '../observe/live-balancers.js';
-
-/**
- * A naming convention under which metrics can be reported in addition to evenkeel's own names: OpenTelemetry's for HTTP, RPC and databases,
- * and gRPC's.
- */
-export type Convention = Protocol['conventions'] | 'rpc';
-
-/** All naming conventions. */
-export const conventions: readonly Convention[] = Object.freeze(['http', 'grpc', 'rpc', 'db']);
-
 /** The description of one metric. */
 export interface Metric {
   /** `counter` only grows; `gauge` is a value of the moment; `histogram` counts durations in buckets. */
@@ -21,12 +10,7 @@ export interface Metric {
   readonly combine?: 'sum' | 'largest' | 'smallest';
   /** Whether the series of a gauge add up to a whole, which makes it an `UpDownCounter` in OpenTelemetry. */
   readonly additive?: true;
-  /**
-   * The naming convention that the metric belongs to. It is reported only if the options name that convention. Absent = a metric of
-   * evenkeel's own.
-   */
-  readonly convention?: Convention;
-  /** The names of the metric's attributes, in addition to `evenkeel.target`, or to the server's attributes for metrics of a convention. */
+  /** The names of the metric's attributes, in addition to `evenkeel.target`. */
   readonly attributes?: readonly string[];
   /** Whether the metric has one series per endpoint, which is reported only with the option `perEndpoint`. */
   readonly perEndpoint?: true;

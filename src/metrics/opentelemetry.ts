@@ -43,15 +43,14 @@ const bound = new WeakMap<MeterLike, () => void>();
  * Creates an OpenTelemetry instrument on `meter` for each of evenkeel's metrics, once per meter. Returns a function that ends the reports.
  */
 export function bind(meter: MeterLike, selection: Selection): () => void {
-  const { perEndpoint, conventions } = selection;
+  const { perEndpoint } = selection;
   const known = bound.get(meter);
   if (known !== undefined) return known;
   const collector = theCollector();
   const histograms = new Map<MetricName, ReturnType<MeterLike['createHistogram']>>();
   const observables = new Map<MetricName, object>();
   for (const name of Object.keys(catalogue) as MetricName[]) {
-    const { kind, unit, description, perEndpoint: isPerEndpoint, convention, additive }: Metric = catalogue[name];
-    if (convention !== undefined && !conventions.includes(convention)) continue;
+    const { kind, unit, description, perEndpoint: isPerEndpoint, additive }: Metric = catalogue[name];
     if (kind === 'histogram') {
       const advice = { explicitBucketBoundaries: [...durationBounds] };
       histograms.set(name, meter.createHistogram(name, { unit, description, advice }));

@@ -7,35 +7,23 @@ import type { SeriesAttributes, SeriesSet } from './series.js';
 /** Called for each measured duration, in addition to counting it in the histogram. Each OpenTelemetry meter has one. */
 export type Recorder = (name: MetricName, seconds: number, attributes: SeriesAttributes) => void;
 
-/** A second name, with attributes of its own, under which a series is reported too. */
-export interface Alias {
-  readonly name: MetricName;
-  readonly attributes: SeriesAttributes;
-}
-
 /** A histogram and the attributes of its series. */
-export class Durations {
+class Durations {
   readonly histogram: Histogram = new Histogram();
   readonly name: MetricName;
   readonly attributes: SeriesAttributes;
-  /** The second name under which these durations are reported too; undefined if there is none. */
-  readonly alias: Alias | undefined;
   readonly #recorders: ReadonlySet<Recorder>;
 
-  constructor(name: MetricName, attributes: SeriesAttributes, recorders: ReadonlySet<Recorder>, alias?: Alias) {
+  constructor(name: MetricName, attributes: SeriesAttributes, recorders: ReadonlySet<Recorder>) {
     this.name = name;
     this.attributes = attributes;
     this.#recorders = recorders;
-    this.alias = alias;
   }
 
   record(durationMs: number): void {
     const seconds = Math.max(0, durationMs) / 1_000;
     this.histogram.record(seconds);
-    for (const recorder of this.#recorders) {
-      recorder(this.name, seconds, this.attributes);
-      if (this.alias !== undefined) recorder(this.alias.name, seconds, this.alias.attributes);
-    }
+    for (const recorder of this.#recorders) recorder(this.name, seconds, this.attributes);
   }
 }
 

@@ -1,10 +1,7 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
-import type { Protocol } from '../observe/live-balancers.js';
 
 /** Opens connections: the interface between a balancer and a protocol's adapter. `C` is the object that callers use. */
 export interface Transport<C> {
-  /** The protocol of the transport, for metrics under the names of naming conventions. Absent = there are no such metrics. */
-  readonly protocol?: Protocol | undefined;
   /**
    * Opens a connection to an endpoint. Rejects if that fails, or when `signal` aborts (timeout, endpoint gone, balancer closed); after an
    * abort nothing may stay open.

@@ -1,10 +1,9 @@
 import { experimental, type Metadata, status as statusCode } from '@grpc/grpc-js';
-import { type Balancer, type Clock, type Outcome, outcomes, type PickTarget } from '../../index.js';
+import { type Balancer, type Outcome, outcomes, type PickTarget } from '../../index.js';
 import {
   type AttemptReason,
   type AttemptTrace,
   type CallLease,
-  type CallNote,
   type CallTrace,
   loadReportHeader,
   reportAttempt,
@@ -26,14 +25,6 @@ const { OK } = statusCode;
 /** What all attempts on one channel share. */
 export interface AttemptOwner {
   readonly admission: Admission;
-}
-
-/** What records a call's duration and attempts as metrics with gRPC's names. */
-interface MeasuredCall {
-  readonly meter: NonNullable<Balancer<PodConnection>['outside']['meters']['protocolMeter']>;
-  readonly clock: Clock;
-  /** When the call first requested an endpoint, a time of `clock`. */
-  readonly begunMs: number;
 }
 
 /** How an attempt ended, as its caller sees it. */
@@ -69,18 +60,14 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
   waiting: WaitingCall | undefined;
   /** The trace of the call; undefined unless calls are traced. */
   trace: CallTrace | undefined;
-  /** Records the call as metrics; undefined unless metrics with gRPC's names are on. */
-  measured: MeasuredCall | undefined;
 
   constructor(method: Method) {
     this.method = method;
   }
 
   /** The call requests an endpoint from a balancer for the first time. */
-  begins({ outside, clock, retries }: Balancer<PodConnection>): void {
+  begins({ retries }: Balancer<PodConnection>): void {
     this.paid = 1;
-    const meter = outside.meters.protocolMeter;
-    if (meter !== undefined) this.measured = { meter, clock, begunMs: clock.now() };
     retries.budget.deposit();
   }
 
@@ -139,7 +126,7 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
     return message;
   }
 
-  /** Called when the call has ended: reports its status to metrics and traces, and returns the status that the caller gets. */
+  /** Called when the call has ended: reports its status to traces, and returns the status that the caller gets. */
   receiveTrailers<T extends { readonly code: statusCode; readonly details?: string }>(status: T): T {
     this.isOver = true;
     if (status.code === OK) {
@@ -150,10 +137,6 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
     if (this.waiting !== undefined) this.waiting.callEnded(status.code);
     // grpc-js lets a picker end calls with some status codes only, so the last attempt's status is put in place here.
     const reported = this.isGivenUp ? { ...status, ...this.lastStatus } : status;
-    if (this.measured !== undefined) {
-      const { meter, clock, begunMs } = this.measured;
-      meter.callEnded(this.method.path, reported.code, clock.now() - begunMs);
-    }
     if (this.trace !== undefined) endTrace(this.trace, reported);
     return reported;
   }
@@ -177,7 +160,6 @@ export class GrpcAttempt implements experimental.PickResult {
   #followed = false;
   #reported = false;
   #error: object | undefined;
-  #note: CallNote | undefined;
   #trace: AttemptTrace | undefined;
 
   constructor(call: BalancedCall, lease: CallLease<PodConnection>, leaf: Leaf, owner: AttemptOwner) {
@@ -203,10 +185,6 @@ export class GrpcAttempt implements experimental.PickResult {
   /** grpc-js sends this attempt now. Between the pick and this moment it waited for call credentials. */
   onCallStarted(): void {
     this.#begun = true;
-    const { measured, method } = this.#call;
-    if (measured === undefined) return;
-    measured.meter.attemptStarted(method.path);
-    this.#note = { operation: method.path, status: undefined };
   }
 
   /** Whether the attempt ended before a server saw it. */
@@ -243,7 +221,6 @@ export class GrpcAttempt implements experimental.PickResult {
     const call = this.#call;
     const { lease } = this;
     const { method } = call;
-    if (this.#note !== undefined) this.#note.status = code;
     if (code === OK && this.#isHedge) lease.retries.hedgeWon();
     let outcome: Outcome = outcomes.success;
     let latencyMs: number | undefined;
@@ -275,7 +252,7 @@ export class GrpcAttempt implements experimental.PickResult {
     this.isOver = true;
     const { lease } = this;
     lease.handle.callEnded(this.#leaf);
-    lease.end(outcome, latencyMs, this.#note);
+    lease.end(outcome, latencyMs);
     if (this.#trace !== undefined) this.#trace.end(outcome, this.#error);
     this.#freed();
   }

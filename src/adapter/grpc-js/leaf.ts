@@ -16,8 +16,6 @@ export interface LeafContext {
   /** The channel's own options, which become arguments of its subchannels. */
   readonly args: ChannelOptions;
   readonly options: { readonly maxConcurrentStreams: number };
-  /** How many connections were opened, could not be opened, or were lost, for metrics. */
-  readonly attempts: { succeeded: number; failed: number; disconnections: number };
   /** Reserves the lowest number that no connection to the endpoint with this key has. The number stays taken until it is freed. */
   takeNumber(key: string): number;
   freeNumber(key: string, number: number): void;
@@ -86,8 +84,7 @@ export class Leaf implements GroupMember {
     if (this.#released) return;
     this.#released = true;
     this.#listener = undefined;
-    const { helper, attempts } = this.#context;
-    if (this.#opened) attempts.disconnections++;
+    const { helper } = this.#context;
     helper.removeChannelzChild(this.subchannel.getChannelzRef());
     // A channel that is not closed would stay listed in channelz forever.
     this.#ownChannel?.close();
@@ -183,13 +180,11 @@ export class Leaf implements GroupMember {
     this.#opened = true;
     // At least one stream is assumed: a server that allows none may allow some later, which is not noticed.
     this.capacity = Math.min(this.capacity, Math.max(1, allowedStreams(this.subchannel)));
-    this.#context.attempts.succeeded++;
     this.#listener?.ready();
   }
 
   #isLost(error: Error | undefined): void {
     const listener = this.#listener;
-    if (!this.#opened) this.#context.attempts.failed++;
     this.release();
     listener?.lost(error);
   }

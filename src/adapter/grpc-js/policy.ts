@@ -92,7 +92,7 @@ class Running implements RunningPolicy {
       () => this.#schedule(),
     );
     this.#admission = admission;
-    this.#transport = new GrpcTransport(helper, args, options, () => admission.capacityFreed(), service);
+    this.#transport = new GrpcTransport(helper, args, options, () => admission.capacityFreed());
     try {
       this.balancer = createBalancer({
         ...balancing,

@@ -5,11 +5,9 @@ import { PodConnection, type PodContext } from './pod-connection.js';
 
 /** Opens connections to pods with the subchannels of one channel. */
 export class GrpcTransport implements Transport<PodConnection>, PodContext {
-  readonly protocol: Transport<unknown>['protocol'];
   readonly helper: experimental.ChannelControlHelper;
   readonly args: ChannelOptions;
   readonly options: ResolvedGrpcOptions;
-  readonly attempts: PodContext['attempts'] = { succeeded: 0, failed: 0, disconnections: 0 };
   readonly grew: () => void;
   readonly #connections = new Set<PodConnection>();
   /**
@@ -20,26 +18,17 @@ export class GrpcTransport implements Transport<PodConnection>, PodContext {
   readonly #numbers = new Map<string, Set<number>>();
   #released = false;
 
-  /**
-   * @param grew Called when a pod can take more calls than before.
-   * @param target The target that the channel was created with, for metrics.
-   */
+  /** @param grew Called when a pod can take more calls than before. */
   constructor(
     helper: experimental.ChannelControlHelper,
     args: ChannelOptions,
     options: ResolvedGrpcOptions,
     grew: () => void,
-    target = '',
   ) {
     this.helper = helper;
     this.args = args;
     this.options = options;
     this.grew = grew;
-    this.protocol = Object.freeze({
-      conventions: 'grpc',
-      attributes: Object.freeze({ 'grpc.target': target }),
-      connections: this.attempts,
-    });
   }
 
   async connect(endpoint: Endpoint, signal: AbortSignal): Promise<Connection<PodConnection>> {

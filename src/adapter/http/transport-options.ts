@@ -1,4 +1,4 @@
-import type { Clock, Rng, Transport } from '../../index.js';
+import type { Clock, Rng } from '../../index.js';
 import {
   anyOption,
   checkedOption,
@@ -34,19 +34,6 @@ export interface HttpTransportOptions {
 export const MAX_TIME_MS = 86_400_000;
 /** The largest number of sockets or streams that an option of an HTTP transport may set. */
 export const MAX_COUNT = 100_000;
-
-/** The attributes, in OpenTelemetry's conventions, of the metrics for all requests to an origin. */
-export function protocolOf({ protocol, hostname, port }: URL): Transport<unknown>['protocol'] {
-  const scheme = protocol.slice(0, -1);
-  return Object.freeze({
-    conventions: 'http',
-    attributes: Object.freeze({
-      'server.address': hostname,
-      'server.port': Number(port) || (scheme === 'https' ? 443 : 80),
-      'url.scheme': scheme,
-    }),
-  });
-}
 
 type HttpTransportSettings = Filled<Omit<HttpTransportOptions, 'origin'>, 'tls' | 'healthPath'> & {
   readonly origin: URL;

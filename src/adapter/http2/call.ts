@@ -133,7 +133,6 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
   send(lease: CallLease<PodSessions>): void {
     const pod = lease.handle;
     const session = pod.next();
-    this.#attempts.noted(this.#method);
     if (session?.isOpen !== true) {
       this.#untried(session?.failure ?? pod.failure ?? sessionEnded());
       return;

@@ -2,7 +2,6 @@ import type { Socket } from 'node:net';
 import { type ConnectionOptions, createSecureContext, type TLSSocket } from 'node:tls';
 import { type Connection, type Endpoint, EvenkeelError, endpointAddress, type Transport } from '../../index.js';
 import { ASK_RATIO, bareHost, checkReturnedTls } from '../http/dial.js';
-import { protocolOf } from '../http/transport-options.js';
 import {
   asError,
   ConnectionGroup,
@@ -22,7 +21,6 @@ import { Http2Session, Keepalive, type SessionContext } from './session.js';
 export function http2Transport(origin: URL, options: ResolvedHttp2Options): Transport<PodSessions> {
   const context: SessionContext = { origin, options, keepalive: new Keepalive(options.pingIntervalMs) };
   return {
-    protocol: protocolOf(origin),
     async connect(endpoint: Endpoint, signal: AbortSignal) {
       signal.throwIfAborted();
       const pod = new PodSessions(endpoint, context);

@@ -41,7 +41,6 @@ export {
   parseLoadReport,
   reportsHeader,
 } from '../../load/orca.js';
-export type { CallNote } from '../../observe/live-balancers.js';
 export { isTraced, notify } from '../../observe/observer.js';
 export type { AttemptReason, CallFacts } from '../../observe/traces.js';
 export { Warnings } from '../../observe/warnings.js';

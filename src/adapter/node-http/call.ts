@@ -142,7 +142,6 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
     this.#endpoint = lease.endpoint;
     this.#reportAsking = lease.handle.reportAsking;
     this.#askForReport(this.#reportAsking.next(this.#owner.askForReports));
-    this.#attempts.noted(this.request.method);
     lease.handle.serve(this);
     this.#hold();
   }
@@ -294,7 +293,7 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
     // The upgraded connection may end hours from now, so the endpoint's success is confirmed at once.
     if (outcome.kind === 'success') lease.confirm();
     const closed = (): void => {
-      lease.end(outcome, undefined, attempts.note);
+      lease.end(outcome);
       attempts.report(lease);
     };
     if (socket.destroyed) closed();

@@ -8,7 +8,7 @@ import {
   type PodUser,
 } from '../http/pod-connection.js';
 import type { PodLink } from '../http/pod-link.js';
-import { httpTransportTable, MAX_TIME_MS, protocolOf, resolveHttpTransport } from '../http/transport-options.js';
+import { httpTransportTable, MAX_TIME_MS, resolveHttpTransport } from '../http/transport-options.js';
 import { type Filled, nodeHttp, numberOption, type OptionTable, optionTable } from '../kit/index.js';
 import { PodAgent } from './pod-agent.js';
 
@@ -96,13 +96,11 @@ interface PodConnectionParts extends CommonParts {
 
 /** The transport behind `nodeHttpTransport`. `createAgent` uses this class directly, because it needs the Agents of all pods. */
 export class PodTransport implements Transport<PodAgent> {
-  readonly protocol: Transport<unknown>['protocol'];
   readonly #parts: Omit<PodConnectionParts, 'endpoint'>;
   readonly #open = new Set<PodAgent>();
 
   constructor(options: NodeHttpTransportOptions) {
     this.#parts = connectionParts(options);
-    this.protocol = protocolOf(this.#parts.dial.origin);
   }
 
   /** The Agents of all pods whose connection is open. */

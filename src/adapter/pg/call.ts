@@ -105,7 +105,6 @@ export class PgCall implements SessionUse<PgSession, PgServer> {
 
   #run(session: PgSession): void {
     const { text, values } = this.#task;
-    this.#attempts.noted('statement');
     try {
       session.run(text, values, (error, result) => {
         if (error) this.#refused(session, error);
@@ -119,7 +118,7 @@ export class PgCall implements SessionUse<PgSession, PgServer> {
   #succeeded(session: PgSession, result: unknown): void {
     const lease = this.#attempts.conclude() as CallLease<PgServer>;
     this.#owner.released(undefined, session.client);
-    session.release(() => lease.end(outcomes.success, undefined, this.#attempts.note));
+    session.release(() => lease.end(outcomes.success));
     this.#attempts.report(lease, ok);
     this.#lent.finish(undefined, result);
   }
@@ -129,8 +128,6 @@ export class PgCall implements SessionUse<PgSession, PgServer> {
    */
   #refused(session: PgSession, error: Error): void {
     const verdict = verdictOf(error);
-    const { note } = this.#attempts;
-    if (note !== undefined) note.status = sqlState(error);
     const lease = this.#attempts.lease as CallLease<PgServer>;
     const { endpoint } = lease;
     this.#owner.released(verdict.usable ? undefined : error, session.client);

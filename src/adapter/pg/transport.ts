@@ -28,16 +28,10 @@ const YOUNG_MS = 5_000;
 /** Opens connections to PostgreSQL servers, and lists the open ones. A server is ready once its role is known. */
 export class PgTransport implements Transport<PgServer> {
   readonly servers: Set<PgServer> = new Set();
-  readonly protocol: Transport<unknown>['protocol'];
   readonly #parts: PgTransportParts;
 
   constructor(parts: PgTransportParts) {
     this.#parts = parts;
-    const { host, port } = parts.settings;
-    this.protocol = Object.freeze({
-      conventions: 'db',
-      attributes: Object.freeze({ 'db.system.name': 'postgresql', 'server.address': host, 'server.port': port }),
-    });
   }
 
   async connect(endpoint: Endpoint, signal: AbortSignal): Promise<PgServer> {

@@ -337,7 +337,6 @@ export class UndiciCall implements AttemptedCall<Pool>, AttemptOwner, Abortable,
     this.#sent = false;
     this.#answered = false;
     this.#verdict = outcomes.success;
-    this.#attempts.noted(this.#options.method);
     const { retries, handle } = lease;
     if (this.deadline !== undefined) sayDeadline(this.#options as OwnOptions, this.#owner.propagation, this.deadline);
     // Only a first attempt takes the shortcut, which may lose a request; the last attempt after a loss insists on a new connection.

@@ -11,7 +11,7 @@ import {
   type PodUser,
 } from '../http/pod-connection.js';
 import type { PodLink } from '../http/pod-link.js';
-import { httpTransportTable, protocolOf, resolveHttpTransport } from '../http/transport-options.js';
+import { httpTransportTable, resolveHttpTransport } from '../http/transport-options.js';
 import { endpointAppProtocol, H2C, optionError, optionTable } from '../kit/index.js';
 import { delayEnd, Http2Pool, PING_MS } from './http2.js';
 import { http2Defect, unparsedOf } from './internals.js';
@@ -69,7 +69,6 @@ export function undiciTransport(options: UndiciTransportOptions): Transport<Pool
 
 /** The transport behind `undiciTransport`. The dispatcher uses this class directly, to be notified of each Pool that is opened. */
 export class PodTransport implements Transport<Pool> {
-  readonly protocol: Transport<unknown>['protocol'];
   readonly #parts: Omit<UndiciPodParts, 'endpoint'>;
   readonly #opened: (pool: Pool) => void;
   /** The connection to each pod, by its Pool, while it is open. */
@@ -78,7 +77,6 @@ export class PodTransport implements Transport<Pool> {
   /** @param opened Called with every pool, so that its events can be forwarded. */
   constructor(options: UndiciTransportOptions, opened: (pool: Pool) => void) {
     this.#parts = connectionParts(options);
-    this.protocol = protocolOf(this.#parts.dial.origin);
     this.#opened = opened;
   }
 

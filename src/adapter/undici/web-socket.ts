@@ -25,13 +25,12 @@ export function holdUpgraded(owner: UpgradeOwner, attempts: Attempts<Pool>, upgr
   const lease = attempts.conclude(outcome);
   if (lease === undefined) return;
   lease.progressed();
-  const { note } = attempts;
   // The upgraded connection may end hours from now, so the endpoint's success is confirmed at once.
   if (outcome === outcomes.success) lease.confirm();
   const released = options.upgrade === 'websocket' ? placed(owner, lease, socket, options) : undefined;
   socket.once('close', () => {
     released?.();
-    lease.end(outcome, undefined, note);
+    lease.end(outcome);
     attempts.report(lease);
   });
 }

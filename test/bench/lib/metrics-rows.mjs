@@ -29,7 +29,6 @@ export const rows = {
   [OFF]: () => ({}),
   'prometheusText()': () => text({}),
   'the same, perEndpoint': () => text({ perEndpoint: 10 }),
-  'the same, and conventions': () => text({ perEndpoint: 10, conventions: ['http', 'grpc', 'db'] }),
   'metricProducer()': () => producer({}),
   'instrumentMetrics({ meter })': () => {
     const { provider, reader } = sdk([]);

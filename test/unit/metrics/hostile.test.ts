@@ -55,7 +55,7 @@ describe('metrics', () => {
     );
     await settle();
     balancer.pick()?.end(outcomes.success);
-    expect(faultsOf(prometheusText({ perEndpoint: 10, conventions: ['http', 'grpc', 'db'] }))).toEqual([]);
+    expect(faultsOf(prometheusText({ perEndpoint: 10 }))).toEqual([]);
     await close();
   });
 
@@ -140,10 +140,4 @@ describe('metrics', () => {
     ).toBe(5_000);
     await close();
   });
-});
-
-it('refuses an unknown convention by name', () => {
-  expect(() => prometheusText({ conventions: ['http', 'htp' as never] })).toThrowError(
-    'conventions[] must be one of http, grpc, rpc, db, got "htp"',
-  );
 });

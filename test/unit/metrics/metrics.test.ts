@@ -59,7 +59,7 @@ function open(options: Partial<BalancerOptions<FakeConnection>> = {}): BalancerF
 /** The value of a series of this test's target, whatever its other attributes unless they are given. */
 function value(name: MetricName, more: SeriesAttributes = {}, perEndpoint = 0): number | undefined {
   const found = collector
-    .collect({ perEndpoint, conventions: [] })
+    .collect({ perEndpoint })
     .of(name)
     .filter(({ attributes }) =>
       Object.entries({ 'evenkeel.target': target, ...more }).every(([k, v]) => attributes[k] === v),
@@ -157,9 +157,9 @@ describe('metrics', () => {
     expect(value('evenkeel.imbalance')).toBe(1);
     expect(value('evenkeel.zone.share', { 'evenkeel.zone': 'b' })).toBe(0.5);
     await clock.advanceAsync(60_000);
-    collector.collect({ perEndpoint: 0, conventions: [] });
+    collector.collect({ perEndpoint: 0 });
     await clock.advanceAsync(60_000);
-    collector.collect({ perEndpoint: 0, conventions: [] });
+    collector.collect({ perEndpoint: 0 });
     // From here on only one of them is picked.
     const avoid = new Set(avoided(balancer, '10.0.0.2'));
     for (let call = 0; call < 98; call++) balancer.pick({ avoid })?.end(outcomes.success);
@@ -186,7 +186,7 @@ describe('metrics', () => {
   it('do not report a rolling update as uneven, also in the first minutes of a process', async () => {
     const { balancer, publish } = bound(open());
     await publish('10.0.0.1', '10.0.0.2');
-    collector.collect({ perEndpoint: 0, conventions: [] });
+    collector.collect({ perEndpoint: 0 });
     for (let call = 0; call < 200; call++) await balancer.run(() => undefined);
     await publish('10.0.0.1', '10.0.0.2', '10.0.0.3');
     for (let call = 0; call < 30; call++) await balancer.run(() => undefined);
@@ -200,7 +200,7 @@ describe('metrics', () => {
     await balancer.run(() => undefined);
     const ours = (count: number) =>
       collector
-        .collect({ perEndpoint: count, conventions: [] })
+        .collect({ perEndpoint: count })
         .of('evenkeel.endpoint.picks')
         .filter(({ attributes }) => attributes['evenkeel.target'] === target);
     expect(ours(0)).toEqual([]);
@@ -213,13 +213,11 @@ describe('metrics', () => {
     const many = ['a', 'b', 'c', 'd'].map((name) => ({
       name,
       meter: undefined,
-      protocol: undefined,
-      protocolMeter: undefined,
       snapshot: () => snapshot,
     }));
     for (const balancer of many) liveBalancers.add(balancer);
     collector = new Collector(clock, 2);
-    const targets = collector.collect({ perEndpoint: 0, conventions: [] }).of('evenkeel.calls');
+    const targets = collector.collect({ perEndpoint: 0 }).of('evenkeel.calls');
     expect(new Set(targets.map(({ attributes }) => attributes['evenkeel.target'])).size).toBe(3);
     expect(targets.map(({ attributes }) => attributes['evenkeel.target'])).toContain('other');
     for (const balancer of many) liveBalancers.remove(balancer);
@@ -237,7 +235,7 @@ describe('the text for Prometheus', () => {
       await time.advanceAsync(ms);
       lease?.end(outcomes.success);
     }
-    const text = prometheusFormat(collector.collect({ perEndpoint: 0, conventions: [] }));
+    const text = prometheusFormat(collector.collect({ perEndpoint: 0 }));
     const labels = `evenkeel_target="${target}",evenkeel_outcome="success"`;
     expect(text).toContain(`evenkeel_attempt_duration_seconds_bucket{${labels},le="0.001"} 1\n`);
     expect(text).toContain(`evenkeel_attempt_duration_seconds_bucket{${labels},le="0.05"} 2\n`);

@@ -70,7 +70,7 @@ describe.each([
     const options = {
       exporter,
       exportIntervalMillis: 3_600_000,
-      metricProducers: [new Producer({ perEndpoint: 1, conventions: [] }, 'cumulative', collector)],
+      metricProducers: [new Producer({ perEndpoint: 1 }, 'cumulative', collector)],
     };
     const reader = new sdk.PeriodicExportingMetricReader(options as never);
     const provider = new sdk.MeterProvider({ readers: [reader as never] });
@@ -105,11 +105,7 @@ describe.each([
 describe('a metric producer', () => {
   it('shows the same series as instrument and prometheusText', async () => {
     await call(30);
-    const { resourceMetrics } = await new Producer(
-      { perEndpoint: 10, conventions: [] },
-      'cumulative',
-      collector,
-    ).collect();
+    const { resourceMetrics } = await new Producer({ perEndpoint: 10 }, 'cumulative', collector).collect();
     const text = new PrometheusSerializer('', false).serialize({ ...resourceMetrics, resource: sdkResource() });
     expect(text).toMatch(
       new RegExp(
@@ -120,7 +116,7 @@ describe('a metric producer', () => {
   });
 
   it('reports deltas if asked to', async () => {
-    const producer = new Producer({ perEndpoint: 1, conventions: [] }, 'delta', collector);
+    const producer = new Producer({ perEndpoint: 1 }, 'delta', collector);
     const metricsOf = async () => (await producer.collect()).resourceMetrics.scopeMetrics[0]?.metrics ?? [];
     await call(30);
     const first = await metricsOf();
@@ -153,7 +149,7 @@ describe('a metric producer', () => {
     const reader = new sdk2.PeriodicExportingMetricReader({
       exporter: new OTLPMetricExporter({ url }),
       exportIntervalMillis: 3_600_000,
-      metricProducers: [new Producer({ perEndpoint: 0, conventions: [] }, 'cumulative', collector)],
+      metricProducers: [new Producer({ perEndpoint: 0 }, 'cumulative', collector)],
     });
     const provider = new sdk2.MeterProvider({ readers: [reader] });
     await call(30);

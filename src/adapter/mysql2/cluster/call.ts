@@ -134,7 +134,6 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
 
   #run(session: MysqlSession, statement: Statement): void {
     this.#session = session;
-    this.#attempts.noted('statement');
     const { method, sql, values, running } = statement;
     try {
       if (running?.settle() === true) this.#read(session, statement, running);
@@ -180,10 +179,6 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
     this.#rows = rows;
     const verdict = verdictOf(error);
     const lease = this.#attempts.lease as CallLease<Pool>;
-    const { errno } = error as { readonly errno?: unknown };
-    // Only errors of the server have positive numbers; those of the operating system are negative.
-    const { note } = this.#attempts;
-    if (note !== undefined && typeof errno === 'number' && errno > 0) note.status = errno;
     if (!verdict.usable) session.kill(error);
     else if (verdict.discard) session.discard();
     // The lease ends now and does not wait until nothing runs on the session.
@@ -208,8 +203,7 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
   /** Ends an attempt whose end does not count against the server: the lease lasts until nothing runs on the session. */
   #attemptEnded(session: MysqlSession, outcome: Outcome, error?: unknown): void {
     const lease = this.#attempts.conclude() as CallLease<Pool>;
-    const { note } = this.#attempts;
-    session.release(() => lease.end(outcome, undefined, note));
+    session.release(() => lease.end(outcome));
     this.#attempts.report(lease, { outcome, error });
   }
 

@@ -70,21 +70,11 @@ export interface ServerTransportParts {
 
 /** The transport behind `mysql2Transport`. The cluster uses this class directly, because it needs more of a server than its Pool. */
 export class ServerTransport implements Transport<Pool> {
-  readonly protocol: Transport<unknown>['protocol'];
   readonly #parts: ServerTransportParts;
   readonly #servers = new WeakMap<Pool, ServerConnection>();
 
   constructor(parts: ServerTransportParts) {
     this.#parts = parts;
-    const { host, port } = parts.settings.mysql;
-    const address = {
-      ...(host !== undefined && { 'server.address': host }),
-      ...(port !== undefined && { 'server.port': port }),
-    };
-    this.protocol = Object.freeze({
-      conventions: 'db',
-      attributes: Object.freeze({ 'db.system.name': 'mysql', ...address }),
-    });
   }
 
   async connect(endpoint: Endpoint, signal: AbortSignal): Promise<ServerConnection> {
