@@ -64,7 +64,6 @@ export const rooms = Object.entries({
   'adapter/grpc-js': `${adapter} npm:@grpc/grpc-js`,
   'adapter/tcp': adapter,
   'adapter/amqp': adapter,
-  'adapter/rsocket': `${adapter} npm:rsocket-core npm:rsocket-tcp-client`,
   'adapter/redis': adapter,
   'adapter/pg': `${sql} npm:pg`,
   'adapter/mysql2': `${sql} npm:mysql2 adapter/mysql2/server adapter/mysql2/cluster adapter/mysql2/follow-service`,

@@ -8,7 +8,7 @@ const guideGroups = {
   HTTP: ['http', 'http-tls', 'node-http', 'service-clients', 'gateways', 'agents', 'llm'],
   'gRPC and Connect': ['grpc', 'connect'],
   'Databases and caches': ['mysql', 'mysql-orms', 'mysql-tls', 'mysql-pool-cluster', 'postgres', 'aurora-rds', 'redis'],
-  'Long-lived connections': ['websocket', 'amqp', 'tcp', 'rsocket'],
+  'Long-lived connections': ['websocket', 'amqp', 'tcp'],
   'Finding pods': ['endpoint-slices', 'rbac', 'headless-dns', 'fleets'],
   'Choosing pods': ['choosing-a-picker', 'outlier-ejection', 'retries', 'deadlines', 'overload'],
   'The server side': ['server', 'graceful-rollout'],

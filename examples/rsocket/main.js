@@ -8,8 +8,8 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { roundRobin } from 'evenkeel';
 import { endpointSlices } from 'evenkeel/kubernetes';
-import { createRSocket } from 'evenkeel/rsocket';
 import { createApiServer } from '../../test/servers/index.js';
+import { createRSocket } from './adapter/index.js';
 
 const api = await createApiServer();
 const service = api.service('shop', 'orders', { ports: [{ name: 'rsocket', port: 7000, targetPort: 'rsocket' }] });

@@ -7,7 +7,7 @@ export type AttemptReason = 'first' | 'retry' | 'move' | 'hedge';
 
 /** Describes a traced call: its protocol, method and Service. */
 export interface CallFacts {
-  /** The protocol of the call: `http`, `grpc`, `mysql`, `postgresql`, `redis`, `rsocket`, `tcp`, or `custom` for `balancer.run`. */
+  /** The protocol of the call: `http`, `grpc`, `mysql`, `postgresql`, `redis`, `tcp`, or `custom` for `balancer.run`. */
   readonly protocol: string;
   /** The method or operation of the call: `GET`, `/shop.Orders/Get`, `query`. @defaultValue none */
   readonly method?: string | undefined;

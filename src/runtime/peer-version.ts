@@ -16,8 +16,6 @@ export const peerRanges: Readonly<Record<string, string>> = {
   pg: '^8.11.0',
   'rabbitmq-client': '^5.0.0',
   redis: '^5.0.0 || ^6.0.0',
-  'rsocket-core': '1.0.0-alpha.3',
-  'rsocket-tcp-client': '1.0.0-alpha.3',
   undici: '^7.0.0 || ^8.0.0',
   ws: '^8.0.0',
 };

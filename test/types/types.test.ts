@@ -17,7 +17,6 @@ const installed: Record<string, readonly string[]> = {
   pg: ['@types/node', 'undici-types', 'pg', '@types/pg', 'pg-protocol', 'pg-types'],
   redis: ['@types/node', 'undici-types', 'ioredis', '@ioredis/commands', 'redis', '@redis'],
   http2: ['@types/node', 'undici-types'],
-  rsocket: ['@types/node', 'undici-types', 'rsocket-core', 'rsocket-tcp-client'],
   tcp: ['@types/node', 'undici-types'],
   amqp: ['@types/node', 'undici-types', 'amqplib', 'amqp-connection-manager', 'rabbitmq-client'],
   undici: ['@types/node', 'undici-types', 'undici'],

@@ -8,7 +8,6 @@ import { createPoolCluster } from 'evenkeel/mysql2';
 import { createAgent } from 'evenkeel/node-http';
 import { createPool } from 'evenkeel/pg';
 import { createReplicas } from 'evenkeel/redis';
-import { createRSocket } from 'evenkeel/rsocket';
 import { createDispatcher } from 'evenkeel/undici';
 import { Redis } from 'ioredis';
 import { request } from 'undici';
@@ -16,8 +15,6 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { scriptedPostgres, scriptedRedis } from '../../support/databases/scripted-databases.js';
 import { ScriptedMysql } from '../../support/databases/scripted-mysql.js';
 import { asIs, bytesMethod } from '../../support/pods/grpc-method.js';
-import { Heard, payload } from '../../support/pods/rsocket-calls.js';
-import { RSocketPod } from '../../support/pods/rsocket-pods.js';
 import { until } from '../../support/until.js';
 
 type AttemptEnded = ObserverEvents['attemptEnded'];
@@ -230,30 +227,6 @@ const entryPoints: Record<string, Open> = {
         await replicas.close({ signal: AbortSignal.abort() });
         primary.disconnect();
         await server[Symbol.asyncDispose]();
-      },
-    };
-  },
-  createRSocket: async (observer) => {
-    const pod = await RSocketPod.start();
-    const rsocket = createRSocket('orders.shop:7000', { resolver: staticEndpoints([pod.endpoint]), observer });
-    return {
-      call: async (what, signal) => {
-        const heard = new Heard();
-        const sent = rsocket.requestResponse(payload(what === 'answer' ? 'name' : 'hang'), heard);
-        signal?.addEventListener('abort', () => {
-          sent.cancel();
-          heard.onError(signal.reason);
-        });
-        if (what === 'cut') {
-          await until('the request is there', () => pod.stats.held === 1);
-          await pod.command('reset');
-        }
-        await heard.ended();
-      },
-      holds: () => pod.stats.held === 1,
-      close: async () => {
-        await rsocket.close(new Error('the test is over'));
-        await pod[Symbol.asyncDispose]();
       },
     };
   },

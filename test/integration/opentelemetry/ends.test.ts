@@ -13,7 +13,6 @@ import {
 } from 'evenkeel';
 import { createPoolCluster } from 'evenkeel/mysql2';
 import { createAgent } from 'evenkeel/node-http';
-import { createRSocket } from 'evenkeel/rsocket';
 import { createConnector } from 'evenkeel/tcp';
 import { FakeTransport, seededRng } from 'evenkeel/testing';
 import { createAppAgent, createDispatcher, type DispatcherOptions } from 'evenkeel/undici';
@@ -21,7 +20,6 @@ import { createWebSockets } from 'evenkeel/ws';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { application, noMariadb, startMariadbs, titled } from '../../support/databases/mariadb.js';
 import { Pods } from '../../support/pods/pods.js';
-import { RSocketPod } from '../../support/pods/rsocket-pods.js';
 import { until } from '../../support/until.js';
 import { connected as grpcConnected, ordersClient } from '../grpc-js/support/client.js';
 import { Pods as GrpcPods } from '../grpc-js/support/pods.js';
@@ -389,32 +387,6 @@ it('gRPC', async () => {
   }
   expect(ledger.calls.size).toBe(2 * (CALLS + 20));
   await pods.stop();
-});
-
-it('RSocket', async () => {
-  const pods = await RSocketPod.startAll(2);
-  const orders = createRSocket('orders.shop:7000', { resolver: staticEndpoints(pods.map(({ endpoint }) => endpoint)) });
-  await orders.balancer.ready();
-  const one = (text: string): Promise<void> =>
-    new Promise((resolve) => {
-      const receiver = {
-        onError: () => resolve(),
-        onNext: (_: unknown, isLast: boolean) => isLast && resolve(),
-        onComplete: resolve,
-        onExtension: () => {},
-      };
-      const call = orders.requestResponse({ data: Buffer.from(text) }, receiver as never, { idempotent: true });
-      if (draw(3) === 0) {
-        call.cancel();
-        resolve();
-      }
-    });
-  await Promise.all(Array.from({ length: CALLS }, (_, index) => one(`${index}`)));
-  await orders.close(new Error('enough'));
-  await until('all have ended', () => ledger.open === 0);
-  expect(ledger.faults).toEqual([]);
-  expect(ledger.calls.size).toBe(CALLS);
-  await Promise.all(pods.map((pod) => pod.kill()));
 });
 
 it.skipIf(noMariadb)(titled('MySQL'), async () => {

@@ -33,10 +33,7 @@ const fitted = Object.keys(manifest.peerDependencies)
   // It is given clients, and imports none.
   .filter(([entryPoint]) => entryPoint !== 'redis' && entryPoints.includes(entryPoint));
 /** Entry points that need several. */
-const needsSeveral: [string, string[]][] = [
-  ['rsocket', ['rsocket-core', 'rsocket-tcp-client']],
-  ['opentelemetry', ['@opentelemetry/api']],
-];
+const needsSeveral: [string, string[]][] = [['opentelemetry', ['@opentelemetry/api']]];
 const free = entryPoints.filter((entryPoint) => ![...fitted, ...needsSeveral].some(([name]) => name === entryPoint));
 
 describe('installed without any peer', () => {

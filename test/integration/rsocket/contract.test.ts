@@ -1,7 +1,10 @@
 import { createEndpoint } from 'evenkeel';
-import { type PodRSocket, rsocketTransport } from '../../../src/adapter/rsocket/connection.js';
-import { connectionSettings } from '../../../src/adapter/rsocket/options.js';
-import { Stream } from '../../../src/adapter/rsocket/outcome.js';
+import {
+  connectionSettings,
+  type PodRSocket,
+  rsocketTransport,
+  Stream,
+} from '../../../examples/rsocket/adapter/index.js';
 import { transportContract } from '../../contract/transport.js';
 import { refusingEndpoint } from '../../support/pods/hanging-endpoint.js';
 import { RSocketPod } from '../../support/pods/rsocket-pods.js';

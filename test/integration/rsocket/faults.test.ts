@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
-import type { RSocketOptions } from 'evenkeel/rsocket';
 import { FakeClock, FakeResolver } from 'evenkeel/testing';
 import { describe, expect, it } from 'vitest';
+import type { RSocketOptions } from '../../../examples/rsocket/adapter/index.js';
 import { closedAfterEach } from '../../support/opened.js';
 import {
   ask,

@@ -1,7 +1,7 @@
 import { staticEndpoints } from 'evenkeel';
-import { createRSocket, type RSocketOptions } from 'evenkeel/rsocket';
 import { FakeClock, FakeResolver } from 'evenkeel/testing';
 import { describe, expect, it } from 'vitest';
+import { createRSocket, type RSocketOptions } from '../../../examples/rsocket/adapter/index.js';
 import { createCertificate } from '../../servers/index.js';
 import { closedAfterEach } from '../../support/opened.js';
 import { ask, Heard, kinds, payload, running, startRSocket, states } from '../../support/pods/rsocket-calls.js';

@@ -13,7 +13,6 @@ import * as postgres from '../../support/databases/postgres.js';
 import * as rabbitmq from '../../support/databases/rabbitmq.js';
 import * as redis from '../../support/databases/redis.js';
 import { calledAfterEach } from '../../support/opened.js';
-import { RSocketPod } from '../../support/pods/rsocket-pods.js';
 import { root } from '../../support/programs/programs.js';
 import type { ServerProcess } from '../../support/programs/server-process.js';
 
@@ -175,21 +174,6 @@ const redisServers = async (): Promise<Servers> => real(await redis.startRedis(1
 
 const brokers = async (): Promise<Servers> => real(await rabbitmq.startBrokers(1));
 
-async function rsockets(): Promise<Servers> {
-  let pods = await RSocketPod.startAll(2);
-  const ports = pods.map(({ endpoint }) => endpoint.port);
-  const kill = () => Promise.all(pods.map((pod) => pod.kill()));
-  open.push(kill);
-  const stop = async (): Promise<void> => {
-    await Promise.all(pods.map((pod) => pod.command('end')));
-    await kill();
-  };
-  const start = async (): Promise<void> => {
-    pods = await Promise.all(ports.map((port) => RSocketPod.start({ port })));
-  };
-  return { ports, kill, stop, start };
-}
-
 interface Row {
   readonly name: string;
   /** Of `entryPoints` in the script; several share servers that take long to start, at the same time. @defaultValue its name */
@@ -221,7 +205,6 @@ const rows: readonly Row[] = [
   { name: 'ioredis', ...needsRedis },
   { name: 'node-redis', ...needsRedis },
   { name: 'amqp', ...needsRabbitmq, entryPoints: ['amqplib', 'amqp-connection-manager', 'rabbitmq-client'] },
-  { name: 'rsocket', start: rsockets, cuts: false },
   { name: 'ws', start: webSockets },
   { name: 'tcp', start: lines },
   { name: 'balancer.run', start: lines },

@@ -3,7 +3,7 @@
  * close its RSocket: the process has to end by itself.
  */
 import { staticEndpoints } from 'evenkeel';
-import { createRSocket } from 'evenkeel/rsocket';
+import { createRSocket } from '../../../examples/rsocket/adapter/index.js';
 
 const [how, ...ports] = process.argv.slice(2);
 const rsocket = createRSocket('orders.shop:7000', {

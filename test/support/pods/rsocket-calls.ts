@@ -4,7 +4,7 @@ import {
   type RequestResponseOptions,
   type RSocketOptions,
   type ServiceRSocket,
-} from '../../../src/adapter/rsocket/index.js';
+} from '../../../examples/rsocket/adapter/index.js';
 import { type ObserverEvents, roundRobin, staticEndpoints } from '../../../src/index.js';
 import { until } from '../until.js';
 import { RSocketPod, type RSocketPodOptions } from './rsocket-pods.js';

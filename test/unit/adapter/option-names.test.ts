@@ -8,7 +8,6 @@ import { createPoolCluster } from '../../../src/adapter/mysql2/index.js';
 import { createAgent } from '../../../src/adapter/node-http/index.js';
 import { createPool } from '../../../src/adapter/pg/index.js';
 import { createReplicas } from '../../../src/adapter/redis/index.js';
-import { createRSocket } from '../../../src/adapter/rsocket/index.js';
 import { createConnector } from '../../../src/adapter/tcp/index.js';
 import { createDispatcher } from '../../../src/adapter/undici/index.js';
 import { createWebSockets } from '../../../src/adapter/ws/index.js';
@@ -55,11 +54,6 @@ const entryPoints = {
     const pool = createPool({ resolver, host: 'orders.shop', user: 'app', ...options });
     open.push(() => pool.end());
     return pool;
-  },
-  rsocket: (options: object) => {
-    const rsocket = createRSocket('orders.shop:7000', { resolver, ...options });
-    open.push(() => rsocket.close());
-    return rsocket;
   },
   tcp: (options: object) => {
     const connector = createConnector('orders.shop:7000', { resolver, ...options });
@@ -174,7 +168,6 @@ const concepts: readonly [concept: string, names: readonly string[], at: Partial
       http2: 'tls',
       mysql2: 'ssl',
       pg: 'ssl',
-      rsocket: 'tls',
       tcp: 'tls',
       ws: 'tls',
     },
@@ -221,7 +214,6 @@ const closing: Readonly<Record<Exclude<EntryPoint, 'grpc-js' | 'run'>, readonly 
   mysql2: ['end'],
   redis: ['close'],
   pg: ['end'],
-  rsocket: ['close'],
   tcp: ['close'],
   amqp: ['close'],
   ws: ['close'],

@@ -16,7 +16,6 @@ import { appAgentsTable } from '../../../src/adapter/node-http/app-agents.js';
 import { nodeHttpConnectionTable } from '../../../src/adapter/node-http/transport.js';
 import { pgTable, serverPoolTable } from '../../../src/adapter/pg/options.js';
 import { replicasTable } from '../../../src/adapter/redis/options.js';
-import { rsocketTable } from '../../../src/adapter/rsocket/options.js';
 import { connectorTable } from '../../../src/adapter/tcp/options.js';
 import { appAgentTable } from '../../../src/adapter/undici/app-agent/app-options.js';
 import { dispatcherTable, undiciConnectionTable, webSocketTable } from '../../../src/adapter/undici/options.js';
@@ -82,7 +81,6 @@ const groups: Readonly<Record<string, OptionGroup>> = {
   ConnectOptions: { file: 'adapter/amqp/options', table: connectTable },
   GrpcOptions: { file: 'adapter/grpc-js/options', table: grpcTable },
   Http2Options: { file: 'adapter/http2/options', table: http2Table },
-  RSocketOptions: { file: 'adapter/rsocket/options', table: rsocketTable },
   ReplicasOptions: { file: 'adapter/redis/options', table: replicasTable },
   PgPoolOptions: { file: 'adapter/pg/options', table: pgTable },
   ServerPoolOptions: { file: 'adapter/pg/options', table: serverPoolTable },
@@ -135,7 +133,6 @@ const pages = [
   'guide/grpc',
   'guide/headless-dns',
   'guide/redis',
-  'guide/rsocket',
   'guide/server',
   'guide/tcp',
   'guide/websocket',

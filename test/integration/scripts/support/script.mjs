@@ -219,17 +219,6 @@ const entryPoints = {
     };
     return { call: () => orders.send('orders', 'order'), close };
   },
-  async rsocket() {
-    const { createRSocket } = await import('evenkeel/rsocket');
-    const rsocket = createRSocket('orders.shop:7000', { resolver });
-    const call = () =>
-      new Promise((resolve, reject) => {
-        const onNext = (_, isLast) => isLast && resolve();
-        const receiver = { onNext, onComplete: resolve, onError: reject, onExtension() {} };
-        rsocket.requestResponse({ data: Buffer.from('name') }, receiver);
-      });
-    return { call };
-  },
   async ws() {
     const { createWebSockets } = await import('evenkeel/ws');
     const sockets = createWebSockets('ws://chat.shop:80', { resolver });

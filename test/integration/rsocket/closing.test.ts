@@ -1,6 +1,6 @@
+import { FakeResolver } from 'evenkeel/testing';
 import { describe, expect, it } from 'vitest';
-import { createRSocket } from '../../../../src/adapter/rsocket/rsocket.js';
-import { FakeResolver } from '../../../../src/testing/fake-resolver.js';
+import { createRSocket } from '../../../examples/rsocket/adapter/index.js';
 
 function start() {
   const warnings: { readonly message: string; readonly error?: unknown }[] = [];

@@ -1,32 +1,19 @@
-import type { Cancellable, OnTerminalSubscriber, Payload } from 'rsocket-core';
-import { type Balancer, type Clock, type Lease, type Outcome, outcomes } from '../../index.js';
+import { outcomes } from 'evenkeel';
 import {
-  type AttemptedCall,
   Attempts,
   asError,
-  type CallFacts,
   checkBoolean,
   checkKeys,
   checkNumber,
   checkString,
-  type FailedAttempt,
   notify,
   optionError,
   poolDefaults,
   serviceBalancer,
-} from '../kit/index.js';
-import { type PodRSocket, rsocketTransport } from './connection.js';
-import {
-  type CallOptions,
-  connectionSettings,
-  type Receiver,
-  type RequestResponseOptions,
-  type RSocketOptions,
-  rsocketTable,
-  type ServiceRSocket,
-  type Side,
-} from './options.js';
-import { failedStream, GuardedSide, type Request, Stream, type StreamOwner } from './outcome.js';
+} from 'evenkeel/adapter';
+import { rsocketTransport } from './connection.js';
+import { connectionSettings, rsocketTable } from './options.js';
+import { failedStream, GuardedSide, Stream } from './outcome.js';
 
 /**
  * Creates an RSocket for one Service, used like one that the library's `RSocketConnector` opens. It keeps a connection to each pod and
@@ -38,7 +25,7 @@ import { failedStream, GuardedSide, type Request, Stream, type StreamOwner } fro
  * const orders = createRSocket('orders.shop:7000');
  * orders.requestResponse({ data: Buffer.from('42') }, receiver, { idempotent: true });
  */
-export function createRSocket(target: string, options: RSocketOptions = {}): ServiceRSocket {
+export function createRSocket(target, options = {}) {
   const settings = connectionSettings(options);
   const { pool = {} } = options;
   const isObject = typeof pool === 'object' && pool !== null;
@@ -50,47 +37,41 @@ export function createRSocket(target: string, options: RSocketOptions = {}): Ser
   return new BalancedRSocket(balancer, settings.clock, pool.drainTimeoutMs ?? poolDefaults.drainTimeoutMs);
 }
 
-class BalancedRSocket implements ServiceRSocket {
-  readonly balancer: Balancer<PodRSocket>;
-  readonly #clock: Clock;
-  readonly #closeTimeoutMs: number;
+class BalancedRSocket {
+  balancer;
+  #clock;
+  #closeTimeoutMs;
   /** Resolves when this is closed, with the error for which it was; undefined until `close` is called. */
-  #closed: Promise<Error | undefined> | undefined;
-  readonly #closeCallbacks: ((error?: Error) => void)[] = [];
+  #closed;
+  #closeCallbacks = [];
 
-  constructor(balancer: Balancer<PodRSocket>, clock: Clock, closeTimeoutMs: number) {
+  constructor(balancer, clock, closeTimeoutMs) {
     this.balancer = balancer;
     this.#clock = clock;
     this.#closeTimeoutMs = closeTimeoutMs;
   }
 
-  fireAndForget(payload: Payload, receiver: OnTerminalSubscriber, options?: CallOptions): Cancellable {
+  fireAndForget(payload, receiver, options) {
     return this.#call('fireAndForget', payload, receiver, options);
   }
 
-  requestResponse(payload: Payload, receiver: Receiver, options?: RequestResponseOptions): RSocketCall {
+  requestResponse(payload, receiver, options) {
     return this.#call('requestResponse', payload, receiver, options);
   }
 
-  requestStream(payload: Payload, initialRequestN: number, receiver: Receiver, options?: CallOptions): RSocketCall {
+  requestStream(payload, initialRequestN, receiver, options) {
     return this.#call('requestStream', payload, receiver, options, checkRequestN(initialRequestN));
   }
 
-  requestChannel(
-    payload: Payload,
-    initialRequestN: number,
-    isCompleted: boolean,
-    receiver: Side,
-    options?: CallOptions,
-  ): RSocketCall {
+  requestChannel(payload, initialRequestN, isCompleted, receiver, options) {
     return this.#call('requestChannel', payload, receiver, options, checkRequestN(initialRequestN), isCompleted);
   }
 
-  metadataPush(metadata: Buffer, receiver: OnTerminalSubscriber, options?: CallOptions): void {
+  metadataPush(metadata, receiver, options) {
     this.#call('metadataPush', { data: null, metadata }, receiver, options);
   }
 
-  close(error?: Error): Promise<void> {
+  close(error) {
     const limit = new AbortController();
     const hasLimit = error === undefined && this.#closeTimeoutMs !== Number.POSITIVE_INFINITY;
     const timer = hasLimit ? this.#clock.timer(() => limit.abort(), this.#closeTimeoutMs) : undefined;
@@ -103,13 +84,13 @@ class BalancedRSocket implements ServiceRSocket {
     return closing;
   }
 
-  onClose(callback: (error?: Error) => void): void {
+  onClose(callback) {
     if (this.#closed === undefined) this.#closeCallbacks.push(callback);
     else void this.#closed.then((error) => this.#tell(callback, error));
   }
 
   /** Calls a callback of `onClose`. One that throws must not keep the others from being called. */
-  #tell(callback: (error?: Error) => void, error: Error | undefined): void {
+  #tell(callback, error) {
     try {
       callback(error);
     } catch (thrown) {
@@ -117,18 +98,11 @@ class BalancedRSocket implements ServiceRSocket {
     }
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  async [Symbol.asyncDispose]() {
     await this.close();
   }
 
-  #call(
-    type: Request['type'],
-    payload: Payload,
-    receiver: OnTerminalSubscriber,
-    options: RequestResponseOptions | undefined,
-    requestN = 0,
-    isCompleted = true,
-  ): RSocketCall {
+  #call(type, payload, receiver, options, requestN = 0, isCompleted = true) {
     if (typeof receiver !== 'object' || receiver === null) throw optionError('receiver', 'an object', receiver);
     if (options !== undefined)
       checkKeys('options', options, type === 'requestResponse' ? ['key', 'idempotent'] : ['key']);
@@ -142,7 +116,7 @@ class BalancedRSocket implements ServiceRSocket {
       isCompleted,
       idempotent: checkBoolean('idempotent', idempotent, false),
     };
-    const call = new RSocketCall(this.balancer, request, receiver as Side, this.#clock, key);
+    const call = new RSocketCall(this.balancer, request, receiver, this.#clock, key);
     call.begin();
     return call;
   }
@@ -150,41 +124,41 @@ class BalancedRSocket implements ServiceRSocket {
 
 const MAX_REQUEST_N = 0x7fffffff;
 
-function checkRequestN(value: number): number {
+function checkRequestN(value) {
   return checkNumber('initialRequestN', value, 1, { min: 1, max: MAX_REQUEST_N, integer: true });
 }
 
 /** One RSocket call through all its attempts. Its caller gets this object too, as the sending side of the stream. */
-class RSocketCall implements AttemptedCall<PodRSocket>, StreamOwner, Side {
-  readonly receiver: Side;
-  readonly #attempts: Attempts<PodRSocket>;
-  readonly #request: Request;
-  readonly #clock: Clock;
-  #stream: Stream | undefined;
+class RSocketCall {
+  receiver;
+  #attempts;
+  #request;
+  #clock;
+  #stream;
   /** Extension frames that the caller sent before the first response, kept because the stream may begin later, or again. */
-  readonly #extensions: Parameters<Side['onExtension']>[] = [];
-  #answeredMs: number | undefined;
+  #extensions = [];
+  #answeredMs;
   /** Whether the caller gave the request up, or was notified of its failure. */
   #isOver = false;
 
-  constructor(balancer: Balancer<PodRSocket>, request: Request, receiver: Side, clock: Clock, key: string | undefined) {
+  constructor(balancer, request, receiver, clock, key) {
     this.receiver = new GuardedSide(receiver, () => this.cancel());
     this.#attempts = new Attempts(balancer, this, key);
     this.#request = request;
     this.#clock = clock;
   }
 
-  begin(): void {
+  begin() {
     if (!this.#attempts.begin()) this.#attempts.wait();
   }
 
   // The attempts of this call call the methods that follow.
 
-  facts(): CallFacts {
+  facts() {
     return { protocol: 'rsocket', method: this.#request.type };
   }
 
-  send({ handle }: Lease<PodRSocket>): void {
+  send({ handle }) {
     const request = this.#request;
     if (!handle.isOpen) {
       this.#fail(outcomes.notStarted, new Error('the connection was closed'), { untried: true });
@@ -192,7 +166,7 @@ class RSocketCall implements AttemptedCall<PodRSocket>, StreamOwner, Side {
     }
     try {
       if (request.type === 'metadataPush') {
-        handle.pushMetadata(request.payload.metadata as Buffer);
+        handle.pushMetadata(request.payload.metadata);
         this.succeeded();
         this.receiver.onComplete();
         return;
@@ -207,7 +181,7 @@ class RSocketCall implements AttemptedCall<PodRSocket>, StreamOwner, Side {
     }
   }
 
-  fail(error: unknown): void {
+  fail(error) {
     if (this.#isOver) return;
     this.#isOver = true;
     this.receiver.onError(asError(error));
@@ -215,7 +189,7 @@ class RSocketCall implements AttemptedCall<PodRSocket>, StreamOwner, Side {
 
   // The stream of this call calls the methods that follow.
 
-  answered(): void {
+  answered() {
     const { lease } = this.#attempts;
     lease?.progressed();
     if (this.#answeredMs !== undefined) return;
@@ -225,19 +199,19 @@ class RSocketCall implements AttemptedCall<PodRSocket>, StreamOwner, Side {
     if (type === 'requestStream' || type === 'requestChannel') lease?.confirm();
   }
 
-  succeeded(): void {
+  succeeded() {
     const { type } = this.#request;
     const lease = this.#attempts.conclude();
     if (lease === undefined) return;
     // A request without a response says nothing about its pod, so its attempt counts as cancelled.
     const isSentOnly = type === 'fireAndForget' || type === 'metadataPush';
     const isStream = type !== 'requestResponse' && this.#answeredMs !== undefined;
-    const latencyMs = isStream ? (this.#answeredMs as number) - lease.startedMs : undefined;
+    const latencyMs = isStream ? this.#answeredMs - lease.startedMs : undefined;
     lease.end(isSentOnly ? outcomes.cancelled : outcomes.success, latencyMs);
     this.#attempts.report(lease, { outcome: outcomes.success });
   }
 
-  failed(error: Error): void {
+  failed(error) {
     const { outcome, refused } = failedStream(error);
     if (outcome.kind === 'success') {
       this.#attempts.end(outcome, { error });
@@ -245,7 +219,7 @@ class RSocketCall implements AttemptedCall<PodRSocket>, StreamOwner, Side {
     } else this.#fail(outcome, error, refused ? { repeatAs: outcomes.notStarted, refused } : {});
   }
 
-  #fail(outcome: Outcome, error: Error, more: Partial<FailedAttempt>): void {
+  #fail(outcome, error, more) {
     const { idempotent, type } = this.#request;
     const answered = this.#attempts.lease?.answered === true;
     // A channel cannot be repeated, because payloads that its caller has sent meanwhile would be lost.
@@ -255,13 +229,13 @@ class RSocketCall implements AttemptedCall<PodRSocket>, StreamOwner, Side {
 
   // The caller of this request calls the methods that follow.
 
-  request(n: number): void {
+  request(n) {
     const request = this.#request;
     if (this.#answeredMs === undefined && n > 0) request.requestN = Math.min(request.requestN + n, MAX_REQUEST_N);
     this.#running?.sender.request(n);
   }
 
-  cancel(): void {
+  cancel() {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#attempts.stop();
@@ -276,7 +250,7 @@ class RSocketCall implements AttemptedCall<PodRSocket>, StreamOwner, Side {
     this.#attempts.end(outcomes.cancelled);
   }
 
-  onNext(payload: Payload, isLast: boolean): void {
+  onNext(payload, isLast) {
     const stream = this.#stream;
     if (stream === undefined)
       throw new Error('a channel sends what request(n) asked for, and nothing was asked for yet');
@@ -285,14 +259,14 @@ class RSocketCall implements AttemptedCall<PodRSocket>, StreamOwner, Side {
     if (isLast) stream.endRequest();
   }
 
-  onComplete(): void {
+  onComplete() {
     this.#request.isCompleted = true;
     const stream = this.#running;
     stream?.sender.onComplete();
     stream?.endRequest();
   }
 
-  onError(error: Error): void {
+  onError(error) {
     if (this.#isOver) return;
     this.#attempts.stop(undefined, error);
     const stream = this.#running;
@@ -302,12 +276,12 @@ class RSocketCall implements AttemptedCall<PodRSocket>, StreamOwner, Side {
     if (this.#stream?.answerEnded !== true) this.fail(error);
   }
 
-  onExtension(...extension: Parameters<Side['onExtension']>): void {
+  onExtension(...extension) {
     if (this.#answeredMs === undefined) this.#extensions.push(extension);
     this.#running?.sender.onExtension(...extension);
   }
 
-  get #running(): Stream | undefined {
+  get #running() {
     return this.#stream?.isOver === false ? this.#stream : undefined;
   }
 }

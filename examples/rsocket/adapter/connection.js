@@ -1,23 +1,6 @@
-import type { Socket } from 'node:net';
-import {
-  type ClientTransport,
-  type ConnectionFrameHandler,
-  type ConnectorConfig,
-  ErrorCodes,
-  Flags,
-  FrameTypes,
-  type KeepAliveFrame,
-  type LeaseFrame,
-  type Outbound,
-  type RSocket,
-  RSocketConnector,
-} from 'rsocket-core';
+import { afterPendingIo, asError, openSocket, socketConnection } from 'evenkeel/adapter';
+import { ErrorCodes, Flags, FrameTypes, RSocketConnector } from 'rsocket-core';
 import { TcpClientTransport } from 'rsocket-tcp-client';
-import type { Endpoint, Timer, Transport } from '../../index.js';
-import { afterPendingIo, asError, type OpenConnection, openSocket, socketConnection } from '../kit/index.js';
-import type { ConnectionSettings } from './options.js';
-
-type ConnectionFrame = Parameters<ConnectionFrameHandler['handle']>[0];
 
 /**
  * The largest lease that the RSocket library accepts. The library is given this lease, because the balancer itself enforces what servers
@@ -26,10 +9,10 @@ type ConnectionFrame = Parameters<ConnectionFrameHandler['handle']>[0];
 const unlimited = { requestCount: Number.MAX_SAFE_INTEGER, ttl: Number.MAX_SAFE_INTEGER };
 
 /** Opens RSocket connections to pods over TCP or TLS. `host` is the Service's name, which TLS sends and verifies. */
-export function rsocketTransport(settings: ConnectionSettings, host: string): Transport<PodRSocket> {
+export function rsocketTransport(settings, host) {
   const { tls, clock } = settings;
   return {
-    async connect(endpoint: Endpoint, signal: AbortSignal) {
+    async connect(endpoint, signal) {
       const socket = await openSocket(endpoint, signal, tls === undefined ? {} : { host, tls });
       return new PodRSocket(socket, settings, clock.now()).open(signal);
     },
@@ -38,28 +21,28 @@ export function rsocketTransport(settings: ConnectionSettings, host: string): Tr
 
 /** The RSocket connection to one pod. The library sends requests; keep-alive, lease and close frames are handled here. */
 export class PodRSocket {
-  readonly connection: OpenConnection<PodRSocket>;
-  readonly #socket: Socket;
-  readonly #settings: ConnectionSettings;
-  #requester!: RSocket;
-  #frames!: Outbound;
-  #library!: ConnectionFrameHandler;
+  connection;
+  #socket;
+  #settings;
+  #requester;
+  #frames;
+  #library;
   #isOpen = true;
   /** When the last keep-alive frame from the pod arrived, a time of the injected clock. */
-  #receivedAtMs: number;
-  #beat: Timer | undefined;
+  #receivedAtMs;
+  #beat;
   /** Pings that wait for their answer, by the data in their keep-alive frame. */
-  readonly #pings = new Map<string, (error?: Error) => void>();
+  #pings = new Map();
   #pinged = 0;
   /** How many more requests the server accepts now, if it grants leases. */
   #granted = 0;
-  #leaseEnds: Timer | undefined;
+  #leaseEnds;
 
-  constructor(socket: Socket, settings: ConnectionSettings, nowMs: number) {
+  constructor(socket, settings, nowMs) {
     this.#socket = socket;
     this.#settings = settings;
     this.#receivedAtMs = nowMs;
-    this.connection = socketConnection<PodRSocket>(socket, {
+    this.connection = socketConnection(socket, {
       handle: this,
       capacity: settings.lease ? 0 : Number.POSITIVE_INFINITY,
       ping: (signal) => this.#ping(signal),
@@ -75,14 +58,14 @@ export class PodRSocket {
   }
 
   /** Whether a request that is sent on this connection now would reach the socket. */
-  get isOpen(): boolean {
+  get isOpen() {
     return this.#isOpen;
   }
 
   /** Performs the RSocket setup. Rejects if the server refuses it, or with the reason of `signal`. */
-  async open(signal: AbortSignal): Promise<OpenConnection<PodRSocket>> {
+  async open(signal) {
     const { setup, fragmentation, responder, lease, clock } = this.#settings;
-    const config: ConnectorConfig = { setup, fragmentation, responder, transport: this.#transport() };
+    const config = { setup, fragmentation, responder, transport: this.#transport() };
     try {
       this.#requester = await new RSocketConnector(lease ? { ...config, lease: {} } : config).connect();
       // The library's timers keep the process alive and ignore the balancer's clock, so keep-alive frames are sent here instead.
@@ -98,27 +81,27 @@ export class PodRSocket {
   }
 
   /** The library's requester, which sends requests. Callers report each stream with `streamBegins` and `streamEnds`. */
-  get requester(): RSocket {
+  get requester() {
     return this.#requester;
   }
 
-  streamBegins(): void {
+  streamBegins() {
     this.#granted--;
     this.connection.callBegins();
   }
 
-  streamEnds(): void {
+  streamEnds() {
     this.connection.callEnds();
     this.#carry();
   }
 
-  pushMetadata(metadata: Buffer): void {
+  pushMetadata(metadata) {
     this.#frames.send({ type: FrameTypes.METADATA_PUSH, streamId: 0, flags: Flags.METADATA, metadata });
   }
 
-  #transport(): ClientTransport {
+  #transport() {
     // The RSocket library waits for its socket's `connect` event, which has already been emitted.
-    const socketCreator = (): Socket => {
+    const socketCreator = () => {
       queueMicrotask(() => this.#socket.emit('connect'));
       return this.#socket;
     };
@@ -146,7 +129,7 @@ export class PodRSocket {
     };
   }
 
-  #readFrames(library: ConnectionFrameHandler): ConnectionFrameHandler {
+  #readFrames(library) {
     return {
       handle: (frame) => this.#read(frame, library),
       close: (error) => library.close(error),
@@ -155,7 +138,7 @@ export class PodRSocket {
     };
   }
 
-  #read(frame: ConnectionFrame, library: ConnectionFrameHandler): void {
+  #read(frame, library) {
     if (frame.type === FrameTypes.KEEPALIVE) this.#keepAliveReceived(frame);
     else if (frame.type === FrameTypes.LEASE && this.#settings.lease) {
       library.handle({ ...frame, ...unlimited });
@@ -166,7 +149,7 @@ export class PodRSocket {
     else library.handle(frame);
   }
 
-  #lease({ requestCount, ttl }: LeaseFrame): void {
+  #lease({ requestCount, ttl }) {
     this.#granted = requestCount;
     this.#leaseEnds?.cancel();
     this.#leaseEnds = this.#settings.clock.timer(() => {
@@ -177,21 +160,21 @@ export class PodRSocket {
   }
 
   /** Reports how many calls the connection can carry: those that run, plus those that the server still accepts. */
-  #carry(): void {
+  #carry() {
     if (this.#settings.lease) this.connection.carries(this.connection.running + Math.max(0, this.#granted));
   }
 
-  #keepAliveReceived({ flags, data }: KeepAliveFrame): void {
+  #keepAliveReceived({ flags, data }) {
     this.#receivedAtMs = this.#settings.clock.now();
     if (Flags.hasRespond(flags)) this.#sendKeepAlive(Flags.NONE, data);
     else if (data?.length) this.#pings.get(data.toString('latin1'))?.();
   }
 
-  #sendKeepAlive(flags: number, data: Buffer | null | undefined): void {
+  #sendKeepAlive(flags, data) {
     this.#frames.send({ type: FrameTypes.KEEPALIVE, streamId: 0, flags, data, lastReceivedPosition: 0 });
   }
 
-  #keepAlive(): void {
+  #keepAlive() {
     const { clock, setup } = this.#settings;
     const leftMs = this.#receivedAtMs + setup.lifetime - clock.now();
     if (leftMs > 0) {
@@ -207,17 +190,17 @@ export class PodRSocket {
     });
   }
 
-  #ping(signal: AbortSignal): Promise<void> {
+  #ping(signal) {
     return new Promise((resolve, reject) => {
       signal.throwIfAborted();
       const data = String(++this.#pinged);
-      const settle = (error?: Error): void => {
+      const settle = (error) => {
         this.#pings.delete(data);
         signal.removeEventListener('abort', aborted);
-        if (error === undefined) resolve();
+        if (error === undefined) resolve(undefined);
         else reject(error);
       };
-      const aborted = (): void => settle(asError(signal.reason));
+      const aborted = () => settle(asError(signal.reason));
       signal.addEventListener('abort', aborted, { once: true });
       this.#pings.set(data, settle);
       this.#sendKeepAlive(Flags.RESPOND, Buffer.from(data, 'latin1'));
@@ -225,12 +208,12 @@ export class PodRSocket {
   }
 
   /** The library closed the connection: in order, because the server ended it, or because of a frame it cannot read. */
-  #ends(error: Error | undefined): void {
+  #ends(error) {
     this.#isOpen = false;
     if (error !== undefined && !this.#socket.destroyed) this.#socket.destroy(error);
   }
 
-  #closed(): void {
+  #closed() {
     this.#isOpen = false;
     this.#beat?.cancel();
     this.#leaseEnds?.cancel();

@@ -1,60 +1,36 @@
-import { ErrorCodes, type Payload, type RSocketError } from 'rsocket-core';
-import { type Outcome, outcomes } from '../../index.js';
-import type { PodRSocket } from './connection.js';
-import type { Side } from './options.js';
-
-/** An RSocket request, kept so that it can be sent more than once. */
-export interface Request {
-  readonly type: 'fireAndForget' | 'requestResponse' | 'requestStream' | 'requestChannel' | 'metadataPush';
-  readonly payload: Payload;
-  /** How many payloads the caller requested before the first one arrived. */
-  requestN: number;
-  /** Whether the first payload that the caller sends on a channel is also its last. */
-  isCompleted: boolean;
-  readonly idempotent: boolean;
-}
-
-/** What a stream notifies besides passing payloads on to the receiver of its call. */
-export interface StreamOwner {
-  readonly receiver: Side;
-  /** A payload of the response has arrived. */
-  answered(): void;
-  /** Both sides of the stream have ended; the receiver is notified afterwards. */
-  succeeded(): void;
-  /** The stream failed; the receiver has not been notified yet. */
-  failed(error: Error): void;
-}
+import { outcomes } from 'evenkeel';
+import { ErrorCodes } from 'rsocket-core';
 
 /** One request on one RSocket connection: finds out when both sides of the stream have ended, and reports that to the connection. */
-export class Stream implements Side {
+export class Stream {
   /** The library's side of the stream, to which the caller's payloads are passed. */
-  sender!: Side;
-  readonly #pod: PodRSocket;
-  readonly #owner: StreamOwner;
+  sender;
+  #pod;
+  #owner;
   #answerEnded = false;
-  #requestEnded: boolean;
+  #requestEnded;
   #isOver = false;
 
-  constructor(pod: PodRSocket, request: Request, owner: StreamOwner) {
+  constructor(pod, request, owner) {
     this.#pod = pod;
     this.#owner = owner;
     this.#requestEnded = request.type !== 'requestChannel' || request.isCompleted;
   }
 
   /** Whether the receiver was notified of the end of the response. */
-  get answerEnded(): boolean {
+  get answerEnded() {
     return this.#answerEnded;
   }
 
-  get isOver(): boolean {
+  get isOver() {
     return this.#isOver;
   }
 
   /** Sends the request. Throws if the RSocket library cannot encode it. */
-  begin({ type, payload, requestN, isCompleted }: Request): void {
+  begin({ type, payload, requestN, isCompleted }) {
     const { requester } = this.#pod;
     this.#pod.streamBegins();
-    let sender: Partial<Side>;
+    let sender;
     try {
       if (type === 'requestResponse') sender = requester.requestResponse(payload, this);
       else if (type === 'requestStream') sender = requester.requestStream(payload, requestN, this);
@@ -64,65 +40,65 @@ export class Stream implements Side {
       this.#end();
       throw error;
     }
-    this.sender = sender as Side;
+    this.sender = sender;
   }
 
-  onNext(payload: Payload, isLast: boolean): void {
+  onNext(payload, isLast) {
     if (this.#isOver) return;
     this.#owner.answered();
     if (isLast) this.#endAnswer();
     this.#owner.receiver.onNext(payload, isLast);
   }
 
-  onComplete(): void {
+  onComplete() {
     if (this.#isOver) return;
     this.#endAnswer();
     this.#owner.receiver.onComplete();
   }
 
-  onError(error: Error): void {
+  onError(error) {
     if (this.#isOver) return;
     this.#end();
     this.#owner.failed(error);
   }
 
-  onExtension(extendedType: number, content: Buffer | null | undefined, canBeIgnored: boolean): void {
+  onExtension(extendedType, content, canBeIgnored) {
     this.#owner.receiver.onExtension(extendedType, content, canBeIgnored);
   }
 
-  request(n: number): void {
+  request(n) {
     this.#owner.receiver.request(n);
   }
 
-  cancel(): void {
+  cancel() {
     this.endRequest();
     this.#owner.receiver.cancel();
   }
 
   /** The caller has sent the last payload of its request. */
-  endRequest(): void {
+  endRequest() {
     this.#requestEnded = true;
     this.#succeedIfDone();
   }
 
   /** The caller gave the request up: later events of the stream are ignored. */
-  abandon(): void {
+  abandon() {
     if (!this.#isOver) this.#end();
   }
 
-  #endAnswer(): void {
+  #endAnswer() {
     this.#answerEnded = true;
     this.#succeedIfDone();
   }
 
-  #succeedIfDone(): void {
+  #succeedIfDone() {
     if (this.#isOver || !this.#answerEnded || !this.#requestEnded) return;
     this.#end();
     this.#owner.succeeded();
   }
 
   /** Ends the stream. The connection is notified before the receiver, because the receiver may start another call then. */
-  #end(): void {
+  #end() {
     this.#isOver = true;
     this.#pod.streamEnds();
   }
@@ -132,40 +108,40 @@ export class Stream implements Side {
  * Guards the receiver of a call: if it throws, only its call ends, and the error becomes an uncaught exception, as with any event listener.
  * The RSocket library would end the connection with every other call on it.
  */
-export class GuardedSide implements Side {
-  readonly #receiver: Partial<Side>;
-  readonly #threw: () => void;
+export class GuardedSide {
+  #receiver;
+  #threw;
 
-  constructor(receiver: Partial<Side>, threw: () => void) {
+  constructor(receiver, threw) {
     this.#receiver = receiver;
     this.#threw = threw;
   }
 
-  onNext(payload: Payload, isLast: boolean): void {
+  onNext(payload, isLast) {
     this.#tell(() => this.#receiver.onNext?.(payload, isLast));
   }
 
-  onComplete(): void {
+  onComplete() {
     this.#tell(() => this.#receiver.onComplete?.());
   }
 
-  onError(error: Error): void {
+  onError(error) {
     this.#tell(() => this.#receiver.onError?.(error));
   }
 
-  onExtension(...extension: Parameters<Side['onExtension']>): void {
+  onExtension(...extension) {
     this.#tell(() => this.#receiver.onExtension?.(...extension));
   }
 
-  request(n: number): void {
+  request(n) {
     this.#tell(() => this.#receiver.request?.(n));
   }
 
-  cancel(): void {
+  cancel() {
     this.#tell(() => this.#receiver.cancel?.());
   }
 
-  #tell(call: () => void): void {
+  #tell(call) {
     try {
       call();
     } catch (error) {
@@ -177,17 +153,11 @@ export class GuardedSide implements Side {
   }
 }
 
-/** What the error of a stream means for its pod, and whether the pod refused the request before processing it. */
-export interface FailedStream {
-  readonly outcome: Outcome;
-  readonly refused: boolean;
-}
+const answer = { outcome: outcomes.success, refused: false };
+const lost = { outcome: outcomes.reset, refused: false };
+const broken = { outcome: outcomes.protocol, refused: false };
 
-const answer: FailedStream = { outcome: outcomes.success, refused: false };
-const lost: FailedStream = { outcome: outcomes.reset, refused: false };
-const broken: FailedStream = { outcome: outcomes.protocol, refused: false };
-
-const byCode: Readonly<Record<number, FailedStream>> = {
+const byCode = {
   // Every error that a handler emits has this code, including business errors.
   [ErrorCodes.APPLICATION_ERROR]: answer,
   [ErrorCodes.INVALID]: answer,
@@ -201,9 +171,9 @@ const byCode: Readonly<Record<number, FailedStream>> = {
 const FIRST_OWN_CODE = 0x301;
 
 /** Maps the error of a stream to the outcome for its pod. */
-export function failedStream(error: Error): FailedStream {
+export function failedStream(error) {
   // The library's error for a lost connection has no code, and its RSocketError is not a distinct class at run time.
-  const { code } = error as Partial<RSocketError>;
+  const { code } = error;
   if (typeof code !== 'number') return lost;
   return byCode[code] ?? (code >= FIRST_OWN_CODE ? answer : broken);
 }

@@ -1,4 +1,5 @@
 import type { ConnectionOptions } from 'node:tls';
+import type { Balancer, BalancingOptions, Transport } from 'evenkeel';
 import type {
   Cancellable,
   ConnectorConfig,
@@ -9,20 +10,12 @@ import type {
   Requestable,
   RSocket,
 } from 'rsocket-core';
-import { type Balancer, type BalancingOptions, type Clock, systemClock } from '../../index.js';
-import {
-  anyOption,
-  booleanOption,
-  checkedOption,
-  checkKeys,
-  checkNumber,
-  type Filled,
-  numberOption,
-  type OptionTable,
-  optionalNumber,
-  optionError,
-  optionTable,
-} from '../kit/index.js';
+
+/**
+ * Creates an RSocket for one Service, used like one that the library's `RSocketConnector` opens. It keeps a connection to each pod and
+ * picks a pod for every request. Must be closed.
+ */
+export function createRSocket(target: string, options?: RSocketOptions): ServiceRSocket;
 
 /** Options of an RSocket over a Service: how connections to pods start, and how the pod of each request is picked. All are optional. */
 export interface RSocketOptions extends BalancingOptions {
@@ -105,59 +98,44 @@ export interface ServiceRSocket extends RSocket, AsyncDisposable {
   close(error?: Error): Promise<void>;
 }
 
-type Setup = NonNullable<ConnectorConfig['setup']>;
+// What the contract test needs.
 
-/** The options of RSocket connections, after defaults were filled in and everything was checked. */
+/** Fills in defaults and checks every option. */
+export function connectionSettings(options: RSocketOptions): ConnectionSettings;
 export interface ConnectionSettings {
-  readonly setup: Setup & { readonly keepAlive: number; readonly lifetime: number };
-  readonly fragmentation: NonNullable<ConnectorConfig['fragmentation']>;
-  readonly responder: Partial<RSocket>;
   readonly lease: boolean;
-  readonly tls: ConnectionOptions | undefined;
-  readonly clock: Clock;
+}
+/** The RSocket connection to one pod. */
+export interface PodRSocket {
+  readonly isOpen: boolean;
+}
+/** Opens RSocket connections to pods over TCP or TLS. `host` is the Service's name, which TLS sends and verifies. */
+export function rsocketTransport(settings: ConnectionSettings, host: string): Transport<PodRSocket>;
+
+/** An RSocket request, kept so that it can be sent more than once. */
+export interface Request {
+  readonly type: 'fireAndForget' | 'requestResponse' | 'requestStream' | 'requestChannel' | 'metadataPush';
+  readonly payload: Payload;
+  /** How many payloads the caller requested before the first one arrived. */
+  requestN: number;
+  /** Whether the first payload that the caller sends on a channel is also its last. */
+  isCompleted: boolean;
+  readonly idempotent: boolean;
 }
 
-/** The longest time that an RSocket frame can state, in ms. */
-const MAX_MS = 0x7fffffff;
-const ms = { above: 0, max: MAX_MS, integer: true };
-
-const setupTable = optionTable<Filled<Setup, Exclude<keyof Setup, 'keepAlive'>>>('setup', {
-  payload: anyOption<NonNullable<Setup['payload']>>(),
-  dataMimeType: anyOption<string>(),
-  metadataMimeType: anyOption<string>(),
-  keepAlive: numberOption(20_000, ms),
-  lifetime: optionalNumber(ms),
-});
-
-export const rsocketTable: OptionTable<Omit<ConnectionSettings, 'clock'>> = optionTable('options', {
-  setup: checkedOption(withLifetime({}), (_name, value) => withLifetime(value as Setup)),
-  fragmentation: checkedOption<ConnectionSettings['fragmentation']>({}, (name, value) => {
-    checkKeys(name, value, ['maxOutboundFragmentSize']);
-    const { maxOutboundFragmentSize: size } = value as ConnectionSettings['fragmentation'];
-    if (size !== 0) checkNumber(`${name}.maxOutboundFragmentSize`, size, 0, { min: 64, integer: true });
-    return { ...(value as ConnectionSettings['fragmentation']) };
-  }),
-  responder: checkedOption<Partial<RSocket>>({}, (name, value) => {
-    if (typeof value !== 'object' || value === null) throw optionError(name, 'an object', value);
-    return value;
-  }),
-  lease: booleanOption(false),
-  tls: checkedOption<ConnectionOptions | undefined>(undefined, (name, value) => {
-    if (typeof value !== 'object' || value === null) throw optionError(name, 'an object as for tls.connect', value);
-    // The object is copied, because sockets are opened with these TLS settings long after the caller passed them.
-    return { ...value };
-  }),
-});
-
-/** Fills in defaults and checks every option. Throws EVENKEEL_OPTION with a message that names the option. */
-export function connectionSettings(options: RSocketOptions): ConnectionSettings {
-  if (typeof options !== 'object' || options === null) throw optionError('options', 'an object', options);
-  const { clock = systemClock } = options;
-  return { ...rsocketTable.resolveOwn(options), clock };
+/** What a stream notifies besides passing payloads on to the receiver of its call. */
+export interface StreamOwner {
+  readonly receiver: Side;
+  /** A payload of the response has arrived. */
+  answered(): void;
+  /** Both sides of the stream have ended; the receiver is notified afterwards. */
+  succeeded(): void;
+  /** The stream failed; the receiver has not been notified yet. */
+  failed(error: Error): void;
 }
 
-function withLifetime(setup: Setup): ConnectionSettings['setup'] {
-  const { keepAlive, lifetime } = setupTable.resolve(setup);
-  const usual = Math.max(90_000, keepAlive + 1);
-  return { ...setup, keepAlive, lifetime: checkNumber('setup.lifetime', lifetime, usual, { ...ms, above: keepAlive }) };
+/** One request on one RSocket connection. */
+export class Stream {
+  constructor(pod: PodRSocket, request: Request, owner: StreamOwner);
+  begin(request: Request): void;
 }
