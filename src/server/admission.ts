@@ -3,9 +3,13 @@ import { outcomes } from '../endpoint/outcome.js';
 import { EvenkeelError } from '../errors.js';
 import { CallLimit } from '../limit/call-limit.js';
 import type { LimitFactory } from '../limit/limit.js';
-import type { Clock } from '../runtime/clock.js';
+import type { Clock, Timer } from '../runtime/clock.js';
 import { StallWatch } from '../runtime/stall-watch.js';
 import type { ServedCall } from './served-call.js';
+import { UnreadResponses } from './unread-responses.js';
+
+/** How often handlers that are done are looked for while requests wait, in ms. */
+const LOOK_MS = 20;
 
 export interface AdmissionOptions {
   readonly limit: LimitFactory;
@@ -24,11 +28,18 @@ export class Admission {
   readonly #clock: Clock;
   readonly #stalls: StallWatch;
   readonly #waitTimeoutMs: number;
+  /** The requests that count against the limit. */
+  readonly #counted = new Set<ServedCall>();
+  readonly #unread: UnreadResponses;
+  /** Requests whose body has arrived, and whose handlers go on when the limit has room. */
+  readonly #returning = new Map<ServedCall, () => void>();
+  #lookTimer: Timer | undefined;
 
   constructor({ limit, maxWaiting, waitTimeoutMs, clock }: AdmissionOptions) {
     this.#clock = clock;
     this.#waitTimeoutMs = waitTimeoutMs;
     this.#stalls = new StallWatch(clock);
+    this.#unread = new UnreadResponses(clock);
     this.#limit = new CallLimit(limit(), {
       warn: (message, error) => process.emitWarning(`evenkeel: ${message}: ${String(error)}`),
     });
@@ -75,10 +86,11 @@ export class Admission {
    */
   enter(call: ServedCall): Promise<true> | undefined {
     // Requests that already wait for the limit begin before this one.
-    this.#room.wake();
+    this.#wake();
+    if (!this.#limit.hasRoom) this.#look();
     if (this.#room.size === 0 && this.#limit.hasRoom) {
       this.#begin();
-      call.begunMs = call.cameMs;
+      this.#counts(call, call.cameMs);
       return undefined;
     }
     return this.#wait(call);
@@ -87,14 +99,14 @@ export class Admission {
   /** A request whose handler had begun has ended. */
   left(call: ServedCall, isAnswered: boolean, isFailure: boolean): void {
     const { begunMs } = call;
+    this.#unread.delete(call);
+    this.#returning.delete(call);
     if (begunMs === undefined) return;
-    call.begunMs = undefined;
     const nowMs = this.#clock.now();
-    this.#stalls.ended();
-    this.#limit.freed();
+    this.#free(call);
     const outcome = isAnswered ? (isFailure ? outcomes.status : outcomes.success) : outcomes.cancelled;
     this.#limit.learn(outcome, nowMs - begunMs, nowMs, isAnswered);
-    this.#room.wake();
+    this.#wake();
   }
 
   /**
@@ -103,31 +115,82 @@ export class Admission {
    */
   leaves(call: ServedCall): boolean {
     if (call.begunMs === undefined) return false;
-    call.begunMs = undefined;
-    this.#stalls.ended();
-    this.#limit.freed();
-    this.#room.wake();
+    this.#free(call);
+    this.#wake();
     return true;
   }
 
   /**
-   * The body of a request has arrived. The request counts against the limit again, even if that is reached, because it is already being
-   * served.
+   * A part of the body of a request has arrived that no longer counted against the limit. Calls `goOn` when the limit has room, before any
+   * request begins: then the request counts again, and its handler may have that part.
    */
-  returns(call: ServedCall): void {
-    this.#begin();
-    call.begunMs = this.#clock.now();
+  returns(call: ServedCall, goOn: () => void): void {
+    this.#returning.set(call, goOn);
+    if (!this.#limit.hasRoom) this.#look();
+    this.#wake();
+    this.#lookLater();
   }
 
   close(): void {
     this.#stalls.close();
+    this.#lookTimer?.cancel();
+  }
+
+  #counts(call: ServedCall, begunMs: number): void {
+    call.begunMs = begunMs;
+    this.#counted.add(call);
+  }
+
+  #free(call: ServedCall): void {
+    call.begunMs = undefined;
+    this.#counted.delete(call);
+    this.#stalls.ended();
+    this.#limit.freed();
+  }
+
+  #wake(): void {
+    for (const [call, goOn] of this.#returning) {
+      if (!this.#limit.hasRoom) return;
+      this.#returning.delete(call);
+      this.#begin();
+      this.#counts(call, this.#clock.now());
+      goOn();
+    }
+    this.#room.wake();
+  }
+
+  /** Finds handlers that are done although their responses have not been read: those responses no longer count against the limit. */
+  #look(): void {
+    for (const call of this.#counted) {
+      const { response } = call;
+      if (response?.writableEnded !== true) continue;
+      const nowMs = this.#clock.now();
+      const latencyMs = nowMs - (call.begunMs ?? nowMs);
+      this.#free(call);
+      this.#limit.learn(response.statusCode >= 500 ? outcomes.status : outcomes.success, latencyMs, nowMs, true);
+      this.#unread.add(call, response);
+    }
+    this.#unread.closeSlowest(this.#limit.max);
+  }
+
+  /** Looks again in a while, as long as requests wait. */
+  #lookLater(): void {
+    if (this.#lookTimer !== undefined || (this.#room.size === 0 && this.#returning.size === 0)) return;
+    this.#lookTimer = this.#clock.timer(() => {
+      this.#lookTimer = undefined;
+      this.#look();
+      this.#wake();
+      this.#lookLater();
+    }, LOOK_MS);
   }
 
   async #wait(call: ServedCall): Promise<true> {
     const { signal, priority, remainingMs: deadlineMs } = call;
     const timeoutMs = this.#waitTimeoutMs;
-    await this.#room.wait({ key: undefined, avoid: undefined, signal, timeoutMs, priority, deadlineMs });
-    call.begunMs = this.#clock.now();
+    const waiting = this.#room.wait({ key: undefined, avoid: undefined, signal, timeoutMs, priority, deadlineMs });
+    this.#lookLater();
+    await waiting;
+    this.#counts(call, this.#clock.now());
     // While the request waited for the limit, its caller may have left.
     if (!signal.aborted) return true;
     this.left(call, false, false);

@@ -7,36 +7,58 @@ const HOLD_MS = 200;
 
 /**
  * Watches the body of a request that is being served. If the body does not arrive, the request stops counting against the limit; otherwise
- * a few senders that never finish would use up the whole limit.
+ * a few senders that never finish would use up the whole limit. What arrives of the body later reaches the handler only when the limit has
+ * room again; otherwise many such senders could put any number of handlers to work at once.
  */
 export class AwaitedBody implements Timed {
   readonly #admission: Admission;
   readonly #call: ServedCall;
   readonly #stalled: () => boolean;
-  readonly #timer: SharedTimer;
+  readonly #timers: SharedTimers;
+  #timer: SharedTimer;
   #isAway = false;
+  /** The parts of the body that arrived while the request does not count. */
+  #held: (() => void)[] = [];
+  #isComplete = false;
 
-  /** @param stalled Called once if the request is still served after `HOLD_MS`. Returns whether its body is incomplete. */
+  /** @param stalled Called if the request is still served `HOLD_MS` after it counts. Returns whether its body is incomplete. */
   constructor(admission: Admission, call: ServedCall, timers: SharedTimers, stalled: () => boolean) {
     this.#admission = admission;
     this.#call = call;
     this.#stalled = stalled;
+    this.#timers = timers;
     this.#timer = timers.start(HOLD_MS, this);
     call.body = this;
   }
 
   timedOut(): void {
-    if (this.#stalled()) this.#isAway = this.#admission.leaves(this.#call);
+    if (!this.#isComplete && this.#stalled()) this.#isAway = this.#admission.leaves(this.#call);
   }
 
-  /** The body is complete, or the first message of a gRPC call has arrived. */
-  arrived(): void {
-    this.cancel();
-    if (this.#isAway && !this.#call.isOver) this.#admission.returns(this.#call);
-    this.#isAway = false;
+  /** A part of the body, or a message of a gRPC call, has arrived. Calls `pass` at once, or when the handler may go on. */
+  deliver(isLast: boolean, pass: () => void): void {
+    if (isLast) {
+      this.#isComplete = true;
+      this.#timer.cancel();
+    }
+    if (!this.#isAway || this.#call.isOver) {
+      pass();
+      return;
+    }
+    this.#held.push(pass);
+    if (this.#held.length === 1) this.#admission.returns(this.#call, () => this.#goOn());
   }
 
+  /** The request is over. What is held back of its body is passed on, so that the connection can be reused. */
   cancel(): void {
     this.#timer.cancel();
+    this.#isAway = false;
+    for (const pass of this.#held.splice(0)) pass();
+  }
+
+  #goOn(): void {
+    this.#isAway = false;
+    if (!this.#isComplete) this.#timer = this.#timers.start(HOLD_MS, this);
+    for (const pass of this.#held.splice(0)) pass();
   }
 }

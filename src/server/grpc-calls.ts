@@ -162,19 +162,13 @@ class GrpcCall {
    */
   #awaitMessage(listener: Listener): void {
     const { onReceiveMessage, onReceiveHalfClose } = listener;
-    const arrived = (): void => {
-      if (this.#hasMessage) return;
+    const deliver = (pass: () => void): void => {
       this.#hasMessage = true;
-      this.#body?.arrived();
+      if (this.#body === undefined) pass();
+      else this.#body.deliver(true, pass);
     };
-    listener.onReceiveMessage = (message) => {
-      arrived();
-      onReceiveMessage.call(listener, message);
-    };
-    listener.onReceiveHalfClose = () => {
-      arrived();
-      onReceiveHalfClose.call(listener);
-    };
+    listener.onReceiveMessage = (message) => deliver(() => onReceiveMessage.call(listener, message));
+    listener.onReceiveHalfClose = () => deliver(() => onReceiveHalfClose.call(listener));
   }
 
   /** Runs the handler in the async context of its call, because grpc-js calls handlers when a message arrives, outside any context. */

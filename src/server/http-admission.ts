@@ -77,7 +77,10 @@ export class HttpAdmission {
       this.#followsAll || deadlineMs !== undefined
         ? new ServedCall(this.#parts, deadlineMs, rules.priority(request, headers.priority))
         : undefined;
-    if (call !== undefined) (response as Marked)[servedCall] = call;
+    if (call !== undefined) {
+      (response as Marked)[servedCall] = call;
+      call.response = response;
+    }
     requests.began(request, response, call);
     if (reporter !== undefined) this.#report(request, response, format, reporter);
     if (call === undefined) return serve();
@@ -125,7 +128,16 @@ export class HttpAdmission {
   #await(request: HttpRequest, call: ServedCall, admission: Admission): void {
     const body = new AwaitedBody(admission, call, this.#parts.timers, () => {
       if (isReceived(request)) return false;
-      request.once('end', () => body.arrived());
+      if (Object.hasOwn(request, 'push')) return true;
+      // Node passes a body on by `push`. A part that is held back is not read on from the connection.
+      const push = request.push.bind(request);
+      request.push = (part: unknown, encoding?: BufferEncoding): boolean => {
+        let wantsMore = false;
+        body.deliver(part === null, () => {
+          wantsMore = push(part, encoding);
+        });
+        return wantsMore;
+      };
       return true;
     });
   }

@@ -35,7 +35,8 @@ export interface BackendOptions {
   readonly reports?: ReportOptions | false | undefined;
   /**
    * How many requests are served at once: `fixed(n)` or `adaptive()`. Further requests wait before they begin, and get 503
-   * (RESOURCE_EXHAUSTED) if they wait too long. A request counts until its response is complete. @defaultValue none: all are served at once
+   * (RESOURCE_EXHAUSTED) if they wait too long. A request counts until its handler has ended the response. @defaultValue none: all are served
+   * at once
    */
   readonly limit?: LimitFactory | undefined;
   /** How many requests may wait for the limit. @defaultValue 1000 */

@@ -3,6 +3,7 @@ import type { ServedRequest } from '../propagation/call-context.js';
 import type { Priority } from '../propagation/priority.js';
 import type { Clock } from '../runtime/clock.js';
 import type { SharedTimer, SharedTimers, Timed } from '../runtime/shared-timers.js';
+import type { HttpResponse } from './http-requests.js';
 
 /** What the calls of one pod have in common. */
 export interface ServedCallOwner {
@@ -19,6 +20,8 @@ export class ServedCall implements ServedRequest, Timed {
   begunMs: number | undefined;
   /** When the request arrived, in ms on the pod's clock. */
   readonly cameMs: number;
+  /** The response to an HTTP request; undefined for a gRPC call. */
+  response: HttpResponse | undefined = undefined;
   /** The watch on the request's body; undefined if no limit depends on the body. */
   body: { cancel(): void } | undefined;
   readonly #owner: ServedCallOwner;
@@ -79,7 +82,7 @@ export class ServedCall implements ServedRequest, Timed {
     this.#isOver = true;
     this.#timer?.cancel();
     this.body?.cancel();
-    if (this.begunMs !== undefined) this.#owner.admission?.left(this, isAnswered, isFailure);
+    this.#owner.admission?.left(this, isAnswered, isFailure);
     if (isAnswered) return;
     this.#isAbandoned = true;
     this.#controller?.abort(callerGone());

@@ -85,6 +85,31 @@ const statusOf = async (asked: Promise<Response>): Promise<number> => {
   return answer.status;
 };
 
+it('serves others while clients that never read their large responses hold connections', async () => {
+  const pod = createBackend({ limit: fixed(2), waitTimeoutMs: 60_000 });
+  const server = createServer(
+    pod.http((request, response) => void response.end(request.url === '/large' ? Buffer.alloc(20_000_000) : 'ok')),
+  );
+  const port = await new Promise<number>((resolve) => {
+    server.listen(0, '127.0.0.1', () => resolve((server.address() as AddressInfo).port));
+  });
+  const readers = Array.from({ length: 2 }, () =>
+    connect(port, '127.0.0.1')
+      .on('error', () => {})
+      .pause(),
+  );
+  closing.push(() => {
+    for (const reader of readers) reader.destroy();
+    server.close();
+  });
+  for (const reader of readers) reader.write('GET /large HTTP/1.1\r\nHost: pod\r\n\r\n');
+  await until('both are there', () => pod.inFlight === 2);
+  for (let index = 0; index < 5; index++) expect(await statusOf(fetch(`http://127.0.0.1:${port}/`))).toBe(200);
+  expect(pod.inFlight).toBe(2);
+  for (const reader of readers) reader.destroy();
+  await until('nothing runs', () => pod.inFlight === 0);
+});
+
 describe.each(Object.keys(frameworks))('%s', (name) => {
   it('serves as many requests at once as the limit allows, the others in order of arrival', async () => {
     const app = await start(name, { limit: fixed(1, { shedAfterMs: never }) });
@@ -126,6 +151,31 @@ describe.each(Object.keys(frameworks))('%s', (name) => {
     expect(await other).toBe(200);
     senders[1]?.destroy();
     await until('nothing runs', () => app.pod.limit?.running === 0 && app.pod.inFlight === 0);
+  });
+
+  it('lets no more handlers run than its limit allows when many bodies that were held back arrive at once', async () => {
+    const app = await start(name, { limit: fixed(2, { shedAfterMs: never }), waitTimeoutMs: 60_000 });
+    const senders: Socket[] = [];
+    closing.push(() => {
+      for (const sender of senders) sender.destroy();
+    });
+    for (let round = 1; round <= 3; round++) {
+      for (let index = 0; index < 2; index++) {
+        const sender = connect(app.port, '127.0.0.1').on('error', () => {});
+        senders.push(sender);
+        sender.write('POST /slow HTTP/1.1\r\nHost: pod\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\nsl');
+      }
+      await until('none holds a place', () => app.pod.inFlight === 2 * round && app.pod.limit?.running === 0);
+    }
+    for (const sender of senders) sender.write('ow');
+    for (let begun = 2; begun <= 6; begun += 2) {
+      await app.hasBegun(begun);
+      expect(app.pod.limit?.running).toBe(2);
+      expect(app.begun).toHaveLength(begun);
+      for (const { answer } of app.begun.slice(begun - 2)) answer();
+    }
+    await until('nothing runs', () => app.pod.limit?.running === 0 && app.pod.inFlight === 0);
+    expect(app.bodies).toEqual(Array.from({ length: 6 }, () => 'slow'));
   });
 
   it('refuses requests beyond its limit with 503, Retry-After, and a note that they were not begun', async () => {
