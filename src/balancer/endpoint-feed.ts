@@ -87,8 +87,8 @@ export class EndpointFeed {
     return this.#failedAtMs === undefined ? 0 : this.#owner.clock.now() - this.#failedAtMs;
   }
 
-  refresh(): void {
-    if (!this.#closed) this.#callResolution('refresh');
+  refresh(failingSinceMs?: number): void {
+    if (!this.#closed) this.#callResolution('refresh', failingSinceMs);
   }
 
   close(): void {
@@ -96,9 +96,9 @@ export class EndpointFeed {
     this.#callResolution('close');
   }
 
-  #callResolution(what: 'refresh' | 'close'): void {
+  #callResolution(what: 'refresh' | 'close', failingSinceMs?: number): void {
     try {
-      this.#resolution[what]();
+      this.#resolution[what](failingSinceMs);
     } catch (error) {
       this.#owner.warnings.warn(`the resolver threw at ${what}`, error);
     }

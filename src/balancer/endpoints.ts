@@ -81,7 +81,7 @@ export class Endpoints<C> {
       },
       troubled: () => {
         this.#rebuilds.reconsider();
-        this.feed.refresh();
+        this.feed.refresh(this.pool.failingSinceMs);
         if (room.size === 0) return;
         const refusal = this.refusals.byAll;
         if (refusal !== undefined) room.fail(refusal);

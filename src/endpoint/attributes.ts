@@ -1,3 +1,5 @@
+import { isDeepStrictEqual } from 'node:util';
+
 /** Identifies one piece of extra metadata of endpoints, and gives its type. Two keys with equal names are different keys. */
 export interface AttributeKey<T> {
   /** The name that messages show; the key is identified by the object, not by its name. */
@@ -24,6 +26,16 @@ export class Attributes {
   /** Returns the value stored under `key`; undefined if there is none. */
   get<T>(key: AttributeKey<T>): T | undefined {
     return this.#values.get(key) as T | undefined;
+  }
+
+  /** Whether another object holds equal values under the same keys. Values that are objects or lists are compared by their contents. */
+  equals(other: Attributes): boolean {
+    if (this === other) return true;
+    if (this.#values.size !== other.#values.size) return false;
+    for (const [key, value] of this.#values) {
+      if (!other.#values.has(key) || !isDeepStrictEqual(value, other.#values.get(key))) return false;
+    }
+    return true;
   }
 
   /** Returns a copy with one more value. */

@@ -15,6 +15,10 @@ import { Subchannel } from './subchannel.js';
 import type { SubchannelOwner } from './subchannel-owner.js';
 import type { Transport } from './transport.js';
 
+/** For how long connections to two endpoints, or to all, must have failed for the set to be doubted, in ms; and those to a single one. */
+const FAILING_MS = 5_000;
+const ONE_FAILING_MS = 30_000;
+
 /** What a pool needs from its balancer. */
 export interface PoolParts<C> {
   readonly transport: Transport<C>;
@@ -108,6 +112,27 @@ export class Pool<C> {
       if (sinceMs === Number.NEGATIVE_INFINITY) break;
     }
     return sinceMs;
+  }
+
+  /**
+   * Since when connections have failed in a way that puts the set itself in doubt, on the clock in ms: to every member or to two for
+   * `FAILING_MS`, or to one for `ONE_FAILING_MS`. Of several such times the latest; undefined if there is none.
+   */
+  get failingSinceMs(): number | undefined {
+    const nowMs = this.#parts.clock.now();
+    let [latest, second, one] = [Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY];
+    let count = 0;
+    for (const { subchannel } of this.#members) {
+      const sinceMs = subchannel.failingSinceMs;
+      if (sinceMs === undefined || nowMs - sinceMs < FAILING_MS) continue;
+      count++;
+      if (nowMs - sinceMs >= ONE_FAILING_MS) one = Math.max(one, sinceMs);
+      second = Math.max(second, Math.min(latest, sinceMs));
+      latest = Math.max(latest, sinceMs);
+    }
+    const isEach = count > 0 && count === this.#members.length;
+    const failingSinceMs = isEach ? latest : Math.max(second, one);
+    return failingSinceMs === Number.NEGATIVE_INFINITY ? undefined : failingSinceMs;
   }
 
   /** A caller waits since `sinceMs`: endpoints that could not be connected to before are dialed now. */

@@ -42,6 +42,8 @@ export class Subchannel<C> extends SubchannelCalls<C> {
    * a function of the application failed.
    */
   refusedMs: number = Number.NEGATIVE_INFINITY;
+  /** Since when no connection could be opened, or kept for long enough to be useful, on the clock in ms; undefined while one is. */
+  failingSinceMs: number | undefined;
   readonly #owner: SubchannelOwner<C>;
   /** The latest data of this endpoint from the set, with the address that is dialed first in front. */
   #listed: Endpoint;
@@ -190,6 +192,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
       (connection, address) => {
         this.lastError = undefined;
         this.refusedMs = Number.NEGATIVE_INFINITY;
+        this.failingSinceMs = undefined;
         this.#adopt(connection, address);
         if (!this.#transition('ready')) return;
         this.forgetWhatTrackersIgnore();
@@ -307,9 +310,12 @@ export class Subchannel<C> extends SubchannelCalls<C> {
   #lost(error: Error | undefined, reason: Error): void {
     // A function of the application failed while connecting. This says nothing about the endpoint, so the pause does not grow.
     const isOurs = isPerEndpointError(reason) || (reason.cause instanceof Error && isPerEndpointError(reason.cause));
-    if (!isOurs) this.#reconnect.failed();
     this.lastError = reason;
     this.#pausedMs = this.#owner.clock.now();
+    if (!isOurs) {
+      this.#reconnect.failed();
+      this.failingSinceMs ??= this.#pausedMs;
+    }
     this.forgetWhatTrackersIgnore();
     this.trackers.disconnected(isOurs ? undefined : error);
     if (!this.#transition('backoff', reason)) return;

@@ -155,8 +155,8 @@ class CombinedWatch implements Resolution {
     }
   }
 
-  refresh(): void {
-    for (const resolution of this.#resolutions) resolution.refresh();
+  refresh(failingSinceMs?: number): void {
+    for (const resolution of this.#resolutions) resolution.refresh(failingSinceMs);
   }
 
   close(): void {

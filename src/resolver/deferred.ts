@@ -26,7 +26,7 @@ export function deferred(name: string, make: () => Promise<Resolver>): Resolver 
       // `start` never rejects, because it catches every error.
       void start();
       return {
-        refresh: () => inner?.refresh(),
+        refresh: (failingSinceMs) => inner?.refresh(failingSinceMs),
         close: () => {
           closed = true;
           inner?.close();

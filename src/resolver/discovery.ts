@@ -133,8 +133,8 @@ export class DiscoveryWatch implements Resolution {
     return { published: this.#mode ?? 'nothing', follows: follows as DiscoveryPhase['follows'] };
   }
 
-  refresh(): void {
-    this.#slices?.refresh();
+  refresh(failingSinceMs?: number): void {
+    this.#slices?.refresh(failingSinceMs);
     this.#dns?.refresh();
   }
 

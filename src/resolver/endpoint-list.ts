@@ -20,7 +20,7 @@ export function sameEndpoint(a: Endpoint, b: Endpoint): boolean {
     a.address === b.address &&
     a.otherAddress === b.otherAddress &&
     a.weight === b.weight &&
-    a.attributes === b.attributes &&
+    a.attributes.equals(b.attributes) &&
     sameDescription(a, b)
   );
 }

@@ -49,8 +49,11 @@ export interface Resolution {
   /**
    * Suggests to look again now, because a connection failed or a request found the set empty. It may be called for every such event, so
    * the resolver limits how often it looks.
+   *
+   * @param failingSinceMs Since when connections to two endpoints, or to all, have failed for 5 s, or to one for 30 s, on the clock in ms;
+   * left out otherwise. A resolver that waits for events may have lost touch with their source.
    */
-  refresh(): void;
+  refresh(failingSinceMs?: number): void;
   /** Ends the watch. The listener is not called any more after this returns. Further calls have no effect. */
   close(): void;
 }

@@ -18,7 +18,6 @@ export interface SlotOptions {
  * it is treated like a pod: if one reached a bad pod, only that slot is taken out.
  */
 export function slotMaker({ connections, connectionAgeMs }: SlotOptions): (target: DnsTarget) => readonly Endpoint[] {
-  // All slots of all lookups share one object, because sets with different attribute objects would count as changed.
   const attributes = Attributes.empty.with(endpointConnectionAgeMs, connectionAgeMs);
   return ({ address, port }) =>
     Array.from({ length: connections }, (_, index) =>

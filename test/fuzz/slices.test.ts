@@ -165,6 +165,7 @@ describe('EndpointSlices', () => {
       const status = rng.next() < 0.9 ? 200 : oneOf(rng, [0, 204, 403, 410, 429, 500, 999]);
       const server: ApiClient = {
         server: undefined,
+        dropIdle: () => {},
         close: () => {},
         get: async (_request: ApiRequest): Promise<ApiReply> => {
           const body = bodies[Math.min(asked++, 1)] as Buffer;

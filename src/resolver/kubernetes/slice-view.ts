@@ -73,10 +73,10 @@ export class SliceView implements Resolution, WatchSubscriber {
    * A connection to an endpoint failed, so the set may be outdated: drops endpoints that are no longer in any slice, and makes a watch
    * that pauses continue sooner.
    */
-  refresh(): void {
+  refresh(failingSinceMs?: number): void {
     if (this.#closed) return;
     this.#set.dropVanished();
-    this.#subscription.hurry();
+    this.#subscription.hurry(failingSinceMs);
   }
 
   close(): void {

@@ -138,4 +138,39 @@ describe('the set from the resolver', () => {
     await fixture.clock.advanceAsync(0);
     expect(fixture.resolver.refreshes).toBe(1);
   });
+  it.each<[string, readonly string[], readonly string[], number, number]>([
+    ['to the only one for 5 s', ['10.0.0.1'], ['10.0.0.1'], 5_000, 0],
+    ['to two of three for 5 s', ['10.0.0.1', '10.0.0.2', '10.0.0.3'], ['10.0.0.1', '10.0.0.2'], 5_000, 0],
+    ['to one of two for 30 s', ['10.0.0.1', '10.0.0.2'], ['10.0.0.2'], 30_000, 0],
+  ])(
+    'W10: the resolver is told since when connections have failed %s',
+    async (_what, all, failing, afterMs, sinceMs) => {
+      const told: [atMs: number, sinceMs: number][] = [];
+      let publish: ResolverListener['update'] = () => {};
+      const resolver: Resolver = {
+        name: 'custom',
+        watch: ({ update }) => {
+          publish = update;
+          const refresh = (since?: number): unknown => since !== undefined && told.push([fixture.clock.now(), since]);
+          return { refresh, close() {} };
+        },
+      };
+      const fixture = new BalancerFixture({ resolver });
+      for (const address of failing) fixture.transport.behaviour.set(`${address}:80`, 'refuse');
+      const startMs = fixture.clock.now();
+      publish(all.map((address) => createEndpoint({ address, port: 80 })));
+      for (let second = 0; second < 40; second++) await fixture.clock.advanceAsync(1_000);
+      const [atMs = 0, since = 0] = told[0] ?? [];
+      expect(since - startMs).toBe(sinceMs);
+      expect(atMs - startMs).toBeGreaterThanOrEqual(afterMs);
+      // The next attempt after that time: pauses are at most 3 s, and 20 % more.
+      expect(atMs - startMs).toBeLessThan(afterMs + 3_600);
+      for (const address of failing) fixture.transport.behaviour.set(`${address}:80`, 'accept');
+      await fixture.clock.advanceAsync(4_000);
+      told.length = 0;
+      for (const address of failing) for (const one of fixture.transport.open(address)) one.end(new Error('reset'));
+      await fixture.clock.advanceAsync(4_000);
+      expect(told).toEqual([]);
+    },
+  );
 });

@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
+import { Attributes, attributeKey } from '../../../src/endpoint/attributes.js';
 import { createEndpoint } from '../../../src/endpoint/endpoint.js';
 import { isResolveError, ResolveError } from '../../../src/errors.js';
 import { type PollAnswer, type PollingOptions, polling } from '../../../src/resolver/polling.js';
@@ -128,6 +129,24 @@ describe('the time of the next lookup', () => {
 });
 
 describe('publication', () => {
+  it('is published once if every answer attaches equal attributes anew', async () => {
+    const version = attributeKey<string>('version');
+    const tags = attributeKey<readonly string[]>('tags');
+    const answer = (tag: string): PollAnswer => {
+      const attributes = Attributes.empty.with(version, '7').with(tags, [tag]);
+      return { endpoints: [createEndpoint({ address: '10.0.0.1', port: 80, attributes })] };
+    };
+    watch();
+    for (const tag of ['a', 'a', 'a', 'b', 'b']) {
+      await settle();
+      looks.at(-1)?.answer(answer(tag));
+      await settle();
+      clock.advance(5_000);
+    }
+    expect(listener.events).toHaveLength(2);
+    expect(listener.endpoints?.[0]?.attributes.get(tags)).toEqual(['b']);
+  });
+
   it('has what changed, sorted and each once; the same set in another order is not published (D3)', async () => {
     watch();
     await settle();

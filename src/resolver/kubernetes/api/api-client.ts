@@ -55,6 +55,8 @@ export interface ApiClient {
    * error if the connection fails, and with the signal's reason if the request is aborted.
    */
   get(request: ApiRequest): Promise<ApiReply>;
+  /** Closes connections that wait for a request: the next one gets a new connection. */
+  dropIdle(): void;
   /** Closes every connection of the client. */
   close(): void;
 }
@@ -88,6 +90,11 @@ export class HttpApiClient implements ApiClient {
     reply.discard();
     this.#session.refused(sentAtMs);
     return await this.#attempt(request);
+  }
+
+  dropIdle(): void {
+    if (this.#agent !== undefined) retire(this.#agent);
+    this.#agent = undefined;
   }
 
   close(): void {

@@ -1,8 +1,6 @@
 import type { Clock, Timer } from '../../../runtime/clock.js';
+import { deadline } from '../../../runtime/deadline.js';
 import { ApiFailure } from '../api/api-failure.js';
-
-/** If a timer fires this late, in ms, the event loop must have been blocked. */
-const STALL_MS = 1_000;
 
 /** One request to the API server with its time limits. */
 export class WatchRequest {
@@ -38,6 +36,11 @@ export class WatchRequest {
     this.#timers.add(timer);
   }
 
+  /** When the last byte arrived, or the headers before it, on the clock in ms. */
+  get receivedAtMs(): number {
+    return this.#receivedAtMs;
+  }
+
   received(): void {
     this.#receivedAtMs = this.#clock.now();
   }
@@ -55,6 +58,11 @@ export class WatchRequest {
     this.#timers.clear();
   }
 
+  /** Aborts the request, as if a time limit had passed. */
+  cut(message: string): void {
+    this.#controller.abort(new ApiFailure('timeout', this.#what, message));
+  }
+
   /** Aborts the request, which is no longer wanted. */
   cancel(): void {
     this.end();
@@ -69,7 +77,7 @@ export class WatchRequest {
     this.#punctually(delayMs, () => {
       const silentMs = this.#clock.now() - this.#receivedAtMs;
       const limitMs = this.#silenceMs as number;
-      if (silentMs >= limitMs) this.#cut(`nothing came on the ${this.#what} for ${limitMs / 1_000} s`);
+      if (silentMs >= limitMs) this.cut(`nothing came on the ${this.#what} for ${limitMs / 1_000} s`);
       else this.#watchSilence(limitMs - silentMs);
     });
   }
@@ -79,23 +87,20 @@ export class WatchRequest {
     const limit = this.#limits;
     this.#punctually(timeoutMs, () => {
       // If the time limit was replaced meanwhile, this one has no effect.
-      if (this.#limits === limit) this.#cut(message);
+      if (this.#limits === limit) this.cut(message);
     });
   }
 
-  /**
-   * Calls `fn` after `delayMs`. If the event loop was blocked meanwhile, first lets it read what has arrived: the server was not silent,
-   * this process was.
-   */
+  /** Calls `fn` after `delayMs`, or a little later if this process was blocked: the server was not silent then. */
   #punctually(delayMs: number, fn: () => void): void {
-    const dueMs = this.#clock.now() + delayMs;
-    this.after(delayMs, () => {
-      if (this.#clock.now() - dueMs < STALL_MS) fn();
-      else this.#punctually(STALL_MS, fn);
-    });
-  }
-
-  #cut(message: string): void {
-    this.#controller.abort(new ApiFailure('timeout', this.#what, message));
+    const timer = deadline(
+      this.#clock,
+      () => {
+        this.#timers.delete(timer);
+        fn();
+      },
+      delayMs,
+    );
+    this.#timers.add(timer);
   }
 }

@@ -40,13 +40,28 @@ const WATCH_GRACE_MS = 30_000;
 const SILENCE_MS = 180_000;
 /** A watch that ends sooner than this without any event, in ms, counts as a failure. */
 const SHORT_WATCH_MS = 1_000;
+/**
+ * After this many watches in a row that brought nothing, because they ended at once or with a line that cannot be used, the next request is
+ * a list: the server may have no events for the version that was applied last, and no watch from it would ever bring any.
+ */
+const EMPTY_WATCHES = 2;
 /** After this many short watches in a row that did bring events, there is a pause before the next one. */
 const SHORT_WATCHES_AT_ONCE = 3;
 const SHORT_WATCH_PAUSE_MS = 200;
 /** If endpoints fail, many clients end their pauses early at the same moment. Their requests are spread over this time, in ms. */
 const HURRY_SPREAD_MS = 1_000;
 /**
- * How long after a list the next one is due, in ms. It is made when the current watch ends, so a list is never older than 30 minutes.
+ * If a watch has been silent for this long, in ms, while connections to endpoints fail, it is given up for a list: a load balancer between
+ * may have forgotten it.
+ */
+const DOUBTED_SILENCE_MS = 5_000;
+/** When a node dies, all clients lose its pods together. Their lists are spread over this time, in ms. */
+const DOUBT_SPREAD_MS = 10_000;
+/** The shortest time between two watches that are given up in this way, in ms. */
+const DOUBT_AGAIN_MS = 60_000;
+/**
+ * How long after a list the next one is due, in ms. It is made when the current watch ends, or in place of the next attempt to open one, so
+ * a list is never older than 30 minutes.
  */
 const RELIST_MS = { min: 600_000, max: 1_200_000 };
 
@@ -69,6 +84,13 @@ export class ListWatch {
   /** Until this time on the clock, in ms, lists are requested as plain lists and not as streaming ones. */
   #streamDueMs = Number.NEGATIVE_INFINITY;
   #shortWatches = 0;
+  #emptyWatches = 0;
+  /** When the last list was complete, on the clock in ms. */
+  #listedAtMs = Number.NEGATIVE_INFINITY;
+  /** The request of the watch that is open. */
+  #openWatch: WatchRequest | undefined;
+  #doubt: Timer | undefined;
+  #doubtedAtMs = Number.NEGATIVE_INFINITY;
   #attempt: WatchRequest | undefined;
   #pausing: Pausing | undefined;
   #closed = false;
@@ -89,8 +111,12 @@ export class ListWatch {
    * Ends the current pause of the loop early, because a connection to an endpoint failed and the set may be outdated. A pause still lasts
    * at least a second, or several seconds after repeated failures: many clients do this at once, and must not overload an API server that
    * has just started.
+   *
+   * @param failingSinceMs Since when so many connections have failed that the set itself is in doubt, on the clock in ms. A watch that has
+   * said nothing for a while is then given up for a list, once for each time that connections begin to fail.
    */
-  hurry(): void {
+  hurry(failingSinceMs?: number): void {
+    if (failingSinceMs !== undefined) this.#doubtWatch(failingSinceMs);
     const pause = this.#pausing;
     if (this.#closed || pause === undefined || pause.isHurried) return;
     pause.isHurried = true;
@@ -104,9 +130,26 @@ export class ListWatch {
   close(): void {
     this.#closed = true;
     this.#news.close();
+    this.#doubt?.cancel();
     this.#attempt?.cancel();
     this.#pausing?.timer?.cancel();
     this.#pausing?.end();
+  }
+
+  #doubtWatch(failingSinceMs: number): void {
+    const watch = this.#openWatch;
+    if (watch === undefined || this.#doubt !== undefined || this.#listedAtMs >= failingSinceMs) return;
+    const { clock, rng } = this.#options;
+    const nowMs = clock.now();
+    if (nowMs - watch.receivedAtMs < DOUBTED_SILENCE_MS) return;
+    const dueMs = Math.max(nowMs + DOUBT_SPREAD_MS * rng.next(), this.#doubtedAtMs + DOUBT_AGAIN_MS);
+    this.#doubt = clock.timer(() => {
+      this.#doubt = undefined;
+      if (this.#openWatch !== watch || watch.receivedAtMs > nowMs) return;
+      this.#doubtedAtMs = clock.now();
+      this.#relistDueMs = clock.now();
+      watch.cut('the watch says nothing while connections to endpoints fail');
+    }, dueMs - nowMs);
   }
 
   async #run(): Promise<void> {
@@ -140,7 +183,7 @@ export class ListWatch {
       return { next: 'watch', pauseMs: 0 };
     } catch (error) {
       if (this.#closed) return again;
-      const failure = failureOf(error);
+      const failure = this.#failureOf(error);
       const outdated = failure.kind === 'expired' || failure.kind === 'too-large';
       if (outdated && !this.#consistent) {
         this.#consistent = true;
@@ -157,6 +200,8 @@ export class ListWatch {
     this.#version = version;
     this.#consistent = false;
     this.#relistDueMs = this.#drawRelist();
+    this.#listedAtMs = this.#options.clock.now();
+    this.#emptyWatches = 0;
     this.#recovery.listed();
     this.#news.listed();
     listener.replaced(slices);
@@ -219,15 +264,18 @@ export class ListWatch {
       });
       if (reply.status !== 200) throw await readFailure(reply);
       opened = true;
+      attempt.received();
+      this.#openWatch = attempt;
       if (!isStreamingList) {
         goesOn();
         attempt.after(SHORT_WATCH_MS, () => this.#news.confirmed());
       }
       await readLines(reply, attempt, (line) => events.apply(line));
     } catch (error) {
-      failure = failureOf(error);
+      failure = this.#failureOf(error);
     } finally {
       attempt.end();
+      this.#openWatch = undefined;
     }
     if (this.#closed) return again;
     if (!events.isComplete) return await this.#withoutStream(failure);
@@ -248,8 +296,8 @@ export class ListWatch {
 
   /** Chooses the next step after the end of a watch that had begun. */
   async #afterStream(livedMs: number, progressed: boolean, failure: ApiFailure | undefined): Promise<Step> {
-    const { clock, rng } = this.#options;
-    if (livedMs >= SHORT_WATCH_MS) {
+    const isShort = livedMs < SHORT_WATCH_MS;
+    if (!isShort) {
       this.#shortWatches = 0;
       this.#recovery.lasted();
     }
@@ -257,17 +305,33 @@ export class ListWatch {
     const hasReason =
       failure !== undefined && failure.kind !== 'network' && failure.kind !== 'protocol' && failure.kind !== 'timeout';
     if (hasReason) return await this.#recover('watch', failure);
+    const isEmpty = !progressed && (isShort || failure?.kind === 'protocol');
+    this.#emptyWatches = isEmpty ? this.#emptyWatches + 1 : 0;
+    // A list that is due takes the place of the next watch, on whatever path that comes.
+    if (this.#emptyWatches >= EMPTY_WATCHES) this.#relistDueMs = this.#options.clock.now();
     if (failure?.kind === 'protocol')
       this.#news.warned('line', `a watch of EndpointSlices was dropped: ${failure.message}`, failure);
-    if (livedMs < SHORT_WATCH_MS) {
+    if (isShort) {
       const empty = failure ?? new ApiFailure('network', 'short', 'the server ends every watch at once');
       if (!progressed) return await this.#recover('watch', empty);
       this.#shortWatches += 1;
       if (this.#shortWatches > SHORT_WATCHES_AT_ONCE) {
-        return { next: 'watch', pauseMs: SHORT_WATCH_PAUSE_MS * (1 + rng.next()) };
+        return { next: this.#watchOrList, pauseMs: SHORT_WATCH_PAUSE_MS * (1 + this.#options.rng.next()) };
       }
     }
-    return { next: clock.now() >= this.#relistDueMs ? 'list' : 'watch', pauseMs: 0 };
+    return { next: this.#watchOrList, pauseMs: 0 };
+  }
+
+  /** What follows where a watch would: a list if one is due (W17). */
+  get #watchOrList(): 'watch' | 'list' {
+    return this.#options.clock.now() >= this.#relistDueMs ? 'list' : 'watch';
+  }
+
+  #failureOf(error: unknown): ApiFailure {
+    const failure = failureOf(error);
+    // The server may be well and only the way of this connection dead, which idle ones to the same server would share.
+    if (failure.kind === 'timeout') this.#options.client.dropIdle();
+    return failure;
   }
 
   /** Chooses the next step after a failure of a list or a watch, and reports the failure if it has not been reported yet. */
@@ -277,7 +341,7 @@ export class ListWatch {
     if (remedy.isNews) await this.#news.failed(verb, failure);
     // No set is known yet. The failure is reported although it may pass, so that the listener can try to find endpoints in another way.
     else if (remedy.isPassing && this.#version === undefined) await this.#news.failed(verb, failure, 'passing');
-    return remedy;
+    return remedy.next === 'watch' ? { ...remedy, next: this.#watchOrList } : remedy;
   }
 
   get #selector(): string {

@@ -42,8 +42,8 @@ export interface Subscription {
   readonly failure: ResolveError | undefined;
   /** The Service object itself. */
   readonly service: Omit<ServiceObject, 'listed' | 'close'>;
-  /** The set seems outdated, so a pause of the watch ends sooner. */
-  hurry(): void;
+  /** The set seems outdated: a pause of the watch ends sooner, and a silent watch is doubted, see `ListWatch.hurry`. */
+  hurry(failingSinceMs?: number): void;
   close(): void;
 }
 
@@ -133,7 +133,7 @@ class SharedWatch {
         return watch.#failure;
       },
       service: this.#service,
-      hurry: () => this.#loop.hurry(),
+      hurry: (failingSinceMs) => this.#loop.hurry(failingSinceMs),
       close: () => this.#leave(subscriber),
     };
   }

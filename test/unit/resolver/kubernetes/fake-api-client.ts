@@ -103,9 +103,15 @@ export class FakeApiClient implements ApiClient {
   readonly all: PendingGet[] = [];
   readonly server: string = 'https://10.96.0.1:443';
   closed = false;
+  /** How often idle connections were dropped. */
+  drops = 0;
 
   get(request: ApiRequest): Promise<ApiReply> {
     return new Promise((resolve, reject) => this.all.push(new PendingGet(request, resolve, reject)));
+  }
+
+  dropIdle(): void {
+    this.drops += 1;
   }
 
   close(): void {

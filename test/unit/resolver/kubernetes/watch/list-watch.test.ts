@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { FakeClock, settle } from '../../../../../src/testing/fake-clock.js';
 import { seededRng } from '../../../../../src/testing/seeded-rng.js';
-import { bookmark, status, wireList, wireSlice } from '../fake-api-client.js';
+import { bookmark, type PendingGet, status, wireList, wireSlice } from '../fake-api-client.js';
 import { high, Loop, low } from '../loop.js';
 
 describe('W1 versions of lists', () => {
@@ -145,6 +145,41 @@ describe('W17 a periodic list', () => {
       expect(loop.clock.now() - startMs).toBeGreaterThanOrEqual(10 * 60_000);
       loop.listWatch.close();
     }
+  });
+});
+
+describe('W17 a list takes the place of a watch that is never open', () => {
+  /** Has every watch answered by `answer` for 25 minutes, and then looks whether there was a list. */
+  it.each<[string, (watch: PendingGet) => Promise<void>]>([
+    ['refused with 429', (watch) => watch.answer(429, status(429, 'TooManyRequests'), 60_000)],
+    ['refused with 503', (watch) => watch.answer(503, status(503))],
+    ['not connected', (watch) => watch.fail('ECONNREFUSED')],
+    ['refused with 401', (watch) => watch.answer(401, status(401, 'Unauthorized'))],
+    ['silent', async () => {}],
+  ])('%s for 25 minutes', async (_what, answer) => {
+    const loop = new Loop();
+    await settle();
+    await loop.list(10);
+    const endMs = loop.clock.now() + 1_500_000;
+    while (loop.client.last.verb === 'watch' && loop.clock.now() < endMs) {
+      await answer(loop.client.last);
+      await loop.nextPause();
+    }
+    expect(loop.client.last).toMatchObject({ verb: 'list', version: '10' });
+  });
+
+  it('short watches that each bring an event', async () => {
+    const loop = new Loop();
+    let watch = await loop.begin(10);
+    for (let version = 11; loop.clock.now() < 1_500_000; version++) {
+      watch.event('MODIFIED', wireSlice('s1', version, ['10.0.0.1']));
+      await watch.end();
+      if (loop.client.last === watch) await loop.nextPause();
+      if (loop.client.last.verb === 'list') break;
+      watch = await loop.openWatch();
+      await loop.clock.advanceAsync(900);
+    }
+    expect(loop.client.count('list')).toBe(2);
   });
 });
 

@@ -75,6 +75,8 @@ class SpoilingServer implements ApiClient {
     };
   }
 
+  dropIdle(): void {}
+
   close(): void {}
 
   #list(request: ApiRequest): ApiReply {

@@ -99,7 +99,7 @@ describe('W8 ERROR events', () => {
 });
 
 describe('W9 watches that end at once', () => {
-  it('count as failures: backs off, without a list', async () => {
+  it('count as failures: backs off, and lists after every second in a row', async () => {
     const loop = new Loop(low);
     await loop.begin(10);
     const pauses: number[] = [];
@@ -107,10 +107,37 @@ describe('W9 watches that end at once', () => {
       await loop.client.last.open();
       await loop.client.last.end();
       pauses.push(await loop.nextPause());
+      if (loop.client.last.verb === 'list') await loop.list(10);
     }
     expect(pauses).toEqual([800, 1_600, 3_200, 6_400, 12_800]);
-    expect(loop.client.count('list')).toBe(1);
-    expect(loop.told.filter((line) => line.startsWith('fail'))).toEqual(['fail EVENKEEL_RESOLVE']);
+    expect(loop.requests).toBe('list 0, watch 10, watch 10, list 10, watch 10, watch 10, list 10, watch 10, watch 10');
+    expect(loop.told.filter((line) => line.startsWith('fail'))).toEqual(Array(3).fill('fail EVENKEEL_RESOLVE'));
+  });
+
+  it('a version that the server ends every watch of is left behind within two watches', async () => {
+    const loop = new Loop(low);
+    const first = await loop.begin(10);
+    await loop.clock.advanceAsync(2_000);
+    await first.end();
+    for (let round = 0; round < 2; round++) {
+      await loop.client.last.open();
+      await loop.client.last.end();
+      await loop.nextPause();
+    }
+    await loop.list(2_000, ['10.0.0.2']);
+    expect(loop.client.last).toMatchObject({ verb: 'watch', version: '2000' });
+  });
+
+  it('a line that cannot be used, again and again at one version, is followed by a list', async () => {
+    const loop = new Loop(low);
+    let watch = await loop.begin(10);
+    for (let round = 0; round < 2; round++) {
+      await loop.clock.advanceAsync(1_500);
+      watch.write('{"type":"MODIFIED"}\n');
+      await settle();
+      if (round === 0) watch = await loop.openWatch();
+    }
+    expect(loop.requests).toBe('list 0, watch 10, watch 10, list 10');
   });
 
   it('a bookmark with no new version does not make a stream useful', async () => {

@@ -72,11 +72,15 @@ describe('W7 invalid lines', () => {
     expect(loop.client.count('watch')).toBe(1);
   });
 
-  it('a line without an end is dropped at 32 MiB', async () => {
+  it('a line without an end is dropped at 4 MiB', async () => {
     const loop = new Loop();
     const watch = await loop.begin(10);
     await loop.clock.advanceAsync(5_000);
-    for (let mebibyte = 0; mebibyte < 33; mebibyte++) watch.write(Buffer.alloc(1024 * 1024, 0x20));
+    const mebibyte = Buffer.alloc(1024 * 1024, 0x20);
+    for (let count = 0; count < 4; count++) watch.write(mebibyte);
+    await settle();
+    expect(loop.requests).toBe('list 0, watch 10');
+    watch.write(mebibyte);
     await settle();
     expect(loop.requests).toBe('list 0, watch 10, watch 10');
   });
@@ -164,7 +168,7 @@ describe('a blocked event loop', () => {
     await clock.advanceAsync(29_000);
     // The limit falls due in the middle of a stall of a minute; the answer was there all along.
     await clock.stall(60_000);
-    await clock.advanceAsync(900);
+    await clock.advanceAsync(200);
     expect(watch.aborted).toBe(false);
     await watch.open();
     await clock.advanceAsync(1_000);
@@ -181,6 +185,17 @@ describe('a blocked event loop', () => {
     await clock.advanceAsync(29_000);
     await clock.stall(60_000);
     await clock.advanceAsync(2_000);
+    expect(watch.aborted).toBe(true);
+  });
+
+  it('does not hide it in a process whose event loop is always blocked, either', async () => {
+    const clock = new FakeClock();
+    const loop = new Loop(low, undefined, clock);
+    await settle();
+    await loop.list(10);
+    const watch = loop.client.last;
+    await clock.advanceAsync(1_000);
+    for (let stalls = 0; stalls < 60 && !watch.aborted; stalls++) await clock.stall(2_500);
     expect(watch.aborted).toBe(true);
   });
 });
