@@ -11,6 +11,8 @@ export interface ClusterFiles {
    * '/var/run/secrets/kubernetes.io/serviceaccount/namespace'
    */
   readonly namespacePath?: string;
+  /** The path of a hosts file; names in it are not Services. @defaultValue '/etc/hosts' */
+  readonly hostsPath?: string;
 }
 
 /** What is needed to complete a short name of a Service, such as `orders`, to a full DNS name. */

@@ -123,7 +123,7 @@ export const dnsSettingsTable: OptionTable<ResolvedDnsSettings> = optionTable('d
   clusterDomain: hostOption,
   namespace: hostOption,
   clusterFiles: checkedOption<ClusterFiles>({}, (name, value) => {
-    checkKeys(name, value, ['resolvConfPath', 'namespacePath']);
+    checkKeys(name, value, ['resolvConfPath', 'namespacePath', 'hostsPath']);
     return value as ClusterFiles;
   }),
   client: functionOption<DnsClientFactory>(),

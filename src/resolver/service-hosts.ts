@@ -8,6 +8,7 @@ import { type DnsSettings, resolveDnsOptions } from './dns.js';
 import type { DnsClient } from './dns-client.js';
 import { lookUp } from './dns-lookup.js';
 import { lookupFamilies } from './host-families.js';
+import { HostsFile } from './hosts-file.js';
 
 /** Decides which hosts are Services: a list of host names, or a function. If the function returns undefined for a host, DNS decides. */
 export type ServiceRule = readonly string[] | ((origin: URL) => boolean | undefined);
@@ -30,7 +31,7 @@ export interface ServiceHostSnapshot {
   readonly name: string;
   /** Whether the host is a Service; undefined while the first lookup is running. */
   readonly service: boolean | undefined;
-  /** The reason why DNS could not tell whether the host is a Service. */
+  /** Why DNS could not tell whether the host is a Service, or was not asked. */
   readonly trouble?: string;
 }
 
@@ -69,7 +70,7 @@ const FIRST_TRY_MS = 600;
  * host on the internet there.
  *
  * There is one lookup for each host, which all requests share, and only if a request needs it. That a host is a Service is remembered until
- * `forget` is called. That it is not is remembered for 30 s, and then checked again in the background. If DNS gives no answer, the host
+ * `forget` is called. Names in `/etc/hosts` are left to it, unless the option `services` names them. That a host is not a Service is remembered for 30 s, and then checked again in the background. If DNS gives no answer, the host
  * does not count as a Service, and is looked up again 5 s later.
  */
 export class ServiceHosts {
@@ -78,6 +79,9 @@ export class ServiceHosts {
   readonly #dns: ReturnType<typeof resolveDnsOptions>;
   readonly #rule: ServiceRule | undefined;
   readonly #known = new Map<string, Known>();
+  readonly #hostsFile: HostsFile;
+  /** The hosts, as they are written, that would have been looked up if they were not in the hosts file. */
+  readonly #inHostsFile = new Set<string>();
   /** Functions that each end a running DNS lookup. */
   readonly #questions = new Set<() => void>();
   /** The cluster's domain and namespace, once they have been read. */
@@ -94,6 +98,7 @@ export class ServiceHosts {
     this.#dns = resolveDnsOptions({ timeoutMs: FIRST_TRY_MS, ...dns, host: 'service', port: 80 });
     this.#lookupTimeoutMs = lookupTimeoutMs;
     this.#clock = clock;
+    this.#hostsFile = new HostsFile(clock, this.#dns.clusterFiles);
   }
 
   /**
@@ -126,11 +131,13 @@ export class ServiceHosts {
 
   /** Returns every host known so far and whether it is a Service, as plain JSON. */
   snapshot(): ServiceHostSnapshot[] {
-    return [...this.#known].map(([name, { verdict, trouble }]) => ({
+    const left = [...this.#inHostsFile].map((name) => ({ name, service: false, trouble: 'it is in /etc/hosts' }));
+    const known = [...this.#known].map(([name, { verdict, trouble }]) => ({
       name,
       service: verdict,
       ...(trouble !== undefined && { trouble }),
     }));
+    return [...left, ...known];
   }
 
   /** Ends all lookups. Callers that wait for one are told that their host is not a Service. */
@@ -147,6 +154,11 @@ export class ServiceHosts {
     const inCluster = namespace !== undefined || this.#dns.clusterDomain !== undefined;
     const name = plainName(withoutDot(origin.hostname), this.#cluster, inCluster);
     const service = parseServiceHost(name);
+    if (service !== undefined && this.#hostsFile.has(origin.hostname)) {
+      if (this.#inHostsFile.size < MAX_KNOWN) this.#inHostsFile.add(origin.hostname);
+      return false;
+    }
+    this.#inHostsFile.delete(origin.hostname);
     const isOurs = service?.domain === bareDomain(this.#cluster.domain) || service?.domain === CLUSTER_SET_DOMAIN;
     return !isOurs || this.#closed ? false : this.#lookUp(name);
   }
@@ -156,7 +168,7 @@ export class ServiceHosts {
   }
 
   #read(): Promise<void> {
-    this.#reading ??= clusterNames(this.#dns).then((names) => {
+    this.#reading ??= Promise.all([clusterNames(this.#dns), this.#hostsFile.read()]).then(([names]) => {
       this.#names = names;
       if (typeof this.#rule !== 'object') return;
       this.#listed = new Set(this.#rule.map((hostname) => this.nameOf({ hostname: hostname.toLowerCase() })));

@@ -7,7 +7,7 @@ import type { Resolution, ResolverContext, ResolverListener } from '../resolver.
 import type { EndpointSlice, SliceMember } from './slices/endpoint-slice.js';
 import { type ChosenPort, PublishedSet } from './slices/published-set.js';
 import { portNames } from './slices/service-ports.js';
-import { absentService, portOf } from './watch/service-object.js';
+import { absentService, type PortChoice, portOf } from './watch/service-object.js';
 import { joinWatch, type Subscription, type WatchSubject, type WatchSubscriber } from './watch/shared-watch.js';
 
 /** What one resolver takes from a Service's slices: which port, which address family, and so on. */
@@ -146,8 +146,8 @@ export class SliceView implements Resolution, WatchSubscriber {
     if (missing !== undefined) this.#fail(missing);
   }
 
-  /** Returns the name of the port to use, or undefined while it is unknown. */
-  #choosePort(): string | undefined {
+  /** Chooses the port to use, by its name or as a number of the pods. */
+  #choosePort(): PortChoice {
     const { port, subjectName } = this.#options;
     const { service } = this.#subscription;
     const slices = [...this.#subscription.slices.values()];
@@ -161,19 +161,21 @@ export class SliceView implements Resolution, WatchSubscriber {
       const follows = typeof port === 'string' && !this.#set.started;
       if (choice.error !== undefined && !follows) this.#fail(choice.error);
     }
-    return choice.name;
+    return choice;
   }
 
   /** Passes the slices that changed on to the set, once it is known which port they are about. */
   #merge(): void {
     const { slices } = this.#subscription;
-    const { podPort, family: wanted } = this.#options;
-    const name = podPort === undefined ? this.#choosePort() : '';
+    const { family: wanted } = this.#options;
+    const chosen = this.#options.podPort === undefined ? this.#choosePort() : undefined;
+    const name = chosen === undefined ? '' : chosen.name;
     if (name === undefined) return;
+    const podPort = this.#options.podPort ?? chosen?.podPort;
     const preferred = wanted ?? this.#hostFamily ?? 'IPv4';
     const families: readonly AddressFamily[] = wanted === undefined ? [preferred, otherFamily(preferred)] : [wanted];
     const only = this.#onlyFamily(slices.values());
-    const choice = JSON.stringify([only, name]);
+    const choice = JSON.stringify([only, name, podPort]);
     if (this.#choice !== choice) {
       this.#choice = choice;
       const ports = (slice: EndpointSlice): readonly ChosenPort[] => portsOf(slice, name, podPort);
@@ -289,9 +291,9 @@ export class SliceView implements Resolution, WatchSubscriber {
 /** How many different numbers are used for ports of the same name in one slice. */
 const MAX_NUMBERS = 8;
 
-/** The ports to use for a slice's members. If the option `podPort` is set, the ports in the slice are ignored. */
+/** The ports to use for a slice's members. With `podPort` it is that number, and the slice need not list it. */
 function portsOf(slice: EndpointSlice, name: string, podPort: number | undefined): readonly ChosenPort[] {
-  if (podPort !== undefined) return [{ port: podPort }];
+  if (podPort !== undefined) return [slice.ports.find(({ port }) => port === podPort) ?? { port: podPort }];
   const chosen = new Map<number, ChosenPort>();
   for (const port of slice.ports) {
     if (port.name === name && !chosen.has(port.port)) chosen.set(port.port, port);

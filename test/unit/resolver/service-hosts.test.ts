@@ -1,4 +1,7 @@
-import { expect, it } from 'vitest';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, it, onTestFinished } from 'vitest';
 import { ServiceHosts, type ServiceHostsOptions } from '../../../src/resolver/service-hosts.js';
 import { FakeClock } from '../../../src/testing/fake-clock.js';
 import { FakeDnsClient } from '../../support/fixtures/fake-dns-client.js';
@@ -115,7 +118,6 @@ it('outside a cluster only names that are clearly Services are queried', async (
 });
 
 it('reads the domain and the namespace of its pod', async () => {
-  const { mkdtemp, rm, writeFile } = await import('node:fs/promises');
   const folder = await mkdtemp(`${(await import('node:os')).tmpdir()}/evenkeel-`);
   const resolvConfPath = `${folder}/resolv.conf`;
   await writeFile(resolvConfPath, inPod);
@@ -317,4 +319,42 @@ it.each([[3], ['orders.shop'], [[3]], [['http://orders.shop']], [{}]])('refuses 
   expect(() => new Fixture({ services: services as never })).toThrow(
     expect.objectContaining({ code: 'EVENKEEL_OPTION', message: expect.stringContaining('services') }),
   );
+});
+
+it('names in /etc/hosts are left to it, as they are written or completed by the search list, and listed', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'evenkeel-'));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const hostsPath = join(folder, 'hosts');
+  const resolvConfPath = join(folder, 'resolv.conf');
+  await writeFile(hostsPath, '127.0.0.1 localhost\n127.0.8.9\tOrders.shop  stub.web.svc.cluster.local # pay.shop\n');
+  await writeFile(resolvConfPath, 'search web.svc.cluster.local svc.cluster.local cluster.local\n');
+  const clusterFiles = { hostsPath, resolvConfPath };
+  const fixture = new Fixture({ dns: { clusterFiles } });
+  for (const name of [orders, 'stub.web.svc.cluster.local.', 'pay.shop.svc.cluster.local.']) {
+    fixture.dns.answers[`A ${name}`] = ['10.0.0.1'];
+  }
+  for (const host of ['orders.shop', 'ORDERS.shop.', 'stub', 'stub.web', 'stub.web.svc.cluster.local']) {
+    expect(await fixture.judge(host), host).toBe(false);
+  }
+  expect(fixture.dns.asked).toEqual([]);
+  expect(fixture.hosts.snapshot()).toContainEqual({ name: 'stub', service: false, trouble: 'it is in /etc/hosts' });
+  // Another spelling that is in the file in no form, and a name in a comment, are asked for in DNS, as without evenkeel.
+  expect(await fixture.judge('orders.shop.svc.cluster.local')).toBe(true);
+  expect(await fixture.judge('pay.shop')).toBe(true);
+
+  const written = new Fixture({ services: ['orders.shop'], dns: { clusterFiles } });
+  expect(await written.judge('orders.shop'), 'the user names it').toBe(true);
+  const ruled = new Fixture({ services: () => true, dns: { clusterFiles } });
+  expect(await ruled.judge('orders.shop'), 'the user names it').toBe(true);
+
+  await writeFile(hostsPath, '127.0.0.1 localhost\n');
+  fixture.clock.advance(5_000);
+  await until('the file was read again', () => fixture.judge('orders.shop') !== false);
+  expect(await fixture.judge('orders.shop')).toBe(true);
+});
+
+it('a hosts file that cannot be read is an empty one', async () => {
+  const fixture = new Fixture({ dns: { clusterFiles: { hostsPath: '/nowhere' } } });
+  fixture.dns.answers[`A ${orders}`] = ['10.0.0.1'];
+  expect(await fixture.judge('orders.shop')).toBe(true);
 });

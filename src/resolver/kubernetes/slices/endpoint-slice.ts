@@ -11,6 +11,8 @@ export const serviceNameLabel = 'kubernetes.io/service-name';
 /** The longest text that may be an address, in characters. */
 const MAX_ADDRESS_LENGTH = 64;
 const MAX_MALFORMED = 3;
+/** The label of the slices of a headless Service. Its value does not matter. */
+const headlessLabel = 'service.kubernetes.io/headless';
 
 /** A TCP port in a slice. */
 export interface SlicePort {
@@ -41,6 +43,8 @@ export interface EndpointSlice {
   readonly version: string;
   /** The address family; undefined for slices with host names or unknown types, which are treated as empty. */
   readonly family: AddressFamily | undefined;
+  /** Whether its label says that the Service is headless. */
+  readonly isHeadless: boolean;
   readonly ports: readonly SlicePort[];
   readonly members: readonly SliceMember[];
   /**
@@ -75,6 +79,7 @@ export function parseSlice(object: Unchecked, service: string): EndpointSlice | 
     name: metadata.name as string,
     version: textOf(metadata.resourceVersion) ?? '',
     family,
+    isHeadless: Object.hasOwn(metadata.labels, headlessLabel),
     ports: parsePorts(object.ports),
     members,
     malformed,

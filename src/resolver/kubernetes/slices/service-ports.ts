@@ -74,22 +74,19 @@ export function parseService(object: unknown): ServiceFacts {
   };
 }
 
+/** Finds the name of the port that the user means by a number: that of the Service's port with this number. */
+export function nameOfPort({ ports }: ServiceFacts, number: number): string | undefined {
+  return ports.find(({ port, protocol }) => port === number && protocol === 'TCP')?.name;
+}
+
 /**
- * Finds the name of the port that the user means by a number. It is the number of a port of the Service. A headless Service has no
- * address of its own, so clients connect to the pods at the pods' ports; for such a Service, the number of a pod's port counts if no port
- * of the Service has it.
+ * Whether a Service is headless, that is, whether clients connect to its pods at the pods' own ports. Its object or the label of its slices
+ * says so; and pods without any port are those of a headless Service, since every other Service has ports.
  */
-export function nameOfPort(
-  { ports, headless }: ServiceFacts,
-  slices: Iterable<EndpointSlice>,
-  number: number,
-): string | undefined {
-  const own = ports.find(({ port, protocol }) => port === number && protocol === 'TCP');
-  if (own !== undefined || !headless) return own?.name;
-  const names = new Set<string>();
-  for (const slice of slices) for (const port of slice.ports) if (port.port === number) names.add(port.name);
-  const [name] = names;
-  return names.size === 1 ? name : undefined;
+export function isHeadless(slices: readonly EndpointSlice[], facts: ServiceFacts | undefined): boolean {
+  if (facts !== undefined) return facts.headless;
+  if (slices.some((slice) => slice.isHeadless)) return true;
+  return slices.every(({ ports }) => ports.length === 0) && slices.some(({ members }) => members.length > 0);
 }
 
 /** The error when the Service does not have the requested port. `subject` is for example `shop/orders`. */

@@ -5,7 +5,14 @@ import type { Rng } from '../../../runtime/rng.js';
 import { WrongTarget } from '../../wrong-target.js';
 import { ApiFailure } from '../api/api-failure.js';
 import type { EndpointSlice } from '../slices/endpoint-slice.js';
-import { ambiguousPort, nameOfPort, noSuchPort, portNames, type ServiceFacts } from '../slices/service-ports.js';
+import {
+  ambiguousPort,
+  isHeadless,
+  nameOfPort,
+  noSuchPort,
+  portNames,
+  type ServiceFacts,
+} from '../slices/service-ports.js';
 import { WatchBackoff } from './watch-backoff.js';
 
 const READ_TIMEOUT_MS = 30_000;
@@ -147,6 +154,8 @@ export class ServiceObject {
 export interface PortChoice {
   /** The name of the port to use; undefined while it is unknown. */
   readonly name: string | undefined;
+  /** The pods' port to use in place of a name: the number in the URL of a headless Service. */
+  readonly podPort?: number;
   /** Whether the name is certain. The last certain one stays in use until something better is known. */
   readonly isCertain: boolean;
   /** Why no port can be chosen, or why the one that is used has no endpoints. */
@@ -171,10 +180,14 @@ export interface WantedPort {
 export function portOf(wanted: WantedPort, slices: readonly EndpointSlice[], known: ServiceKnowledge): PortChoice {
   const { port, subject } = wanted;
   const names = portNames(slices);
+  // Everybody else looks up the pods' addresses in DNS and dials this number, listed or not (S7, S11).
+  if (typeof port === 'number' && isHeadless(slices, known.facts)) {
+    return { name: '', podPort: port, isCertain: false };
+  }
   // Without pods there is no port to choose from, and no reason to report a mistake yet.
   if (names.length === 0) return { name: typeof port === 'string' ? port : '', isCertain: false };
   if (typeof port === 'string') return byName(wanted, port, names, known);
-  if (port !== undefined) return byNumber(wanted, port, names, slices, known);
+  if (port !== undefined) return byNumber(wanted, port, names, known);
   if (names.length === 1) return { name: names[0], isCertain: false };
   const error = ambiguousPort(subject, port, names, 'nothing says which one');
   return { name: undefined, isCertain: false, error };
@@ -207,17 +220,17 @@ function byNumber(
   { subject, last }: WantedPort,
   port: number,
   names: readonly string[],
-  slices: readonly EndpointSlice[],
   { facts, isCurrent, failure, isOverdue }: ServiceKnowledge,
 ): PortChoice {
   const held = last !== undefined && names.includes(last) ? last : undefined;
   const open = isCurrent ? {} : ({ isOpen: true } as const);
   // An older answer about the Service is used until there is a new one.
-  const name = facts === undefined ? undefined : nameOfPort(facts, slices, port);
+  const name = facts === undefined ? undefined : nameOfPort(facts, port);
   if (name !== undefined && names.includes(name)) return { name, isCertain: true, ...open };
   if (isCurrent && failure === undefined && facts !== undefined) {
     // If the Service has the port, the pods do not have it yet, or have it under an older name.
-    if (name !== undefined) return { name: held ?? name, isCertain: false };
+    if (held !== undefined && name !== undefined) return { name: held, isCertain: false };
+    if (name !== undefined) return { name, isCertain: false, error: noSlicePort(subject, port, name, names) };
     return { name: held, isCertain: false, error: noSuchPort(subject, port, facts) };
   }
   // If the slices can be read but not the Service, and the slices have a single port, that port is used, whatever number the user gave.
@@ -225,6 +238,12 @@ function byNumber(
   if (names.length === 1 && mayGuess) return { name: names[0], isCertain: true, ...open };
   if (!isCurrent) return { name: held, isCertain: false, isOpen: true };
   return { name: held, isCertain: false, error: unreadablePorts(subject, port, names, failure) };
+}
+
+function noSlicePort(subject: string, port: number, name: string, names: readonly string[]): WrongTarget {
+  const list = names.map((known) => JSON.stringify(known)).join(', ');
+  const message = `port ${port} of ${subject} is named ${JSON.stringify(name)}, and no EndpointSlice has a port of that name; there is ${list}`;
+  return new WrongTarget('port', message);
 }
 
 function unreadablePorts(subject: string, port: number, names: readonly string[], failure: unknown): ResolveError {

@@ -1,15 +1,27 @@
 import { describe, expect, it } from 'vitest';
 import type { ResolveError } from '../../../../../src/errors.js';
 import { ApiFailure } from '../../../../../src/resolver/kubernetes/api/api-failure.js';
-import type { EndpointSlice } from '../../../../../src/resolver/kubernetes/slices/endpoint-slice.js';
+import { type EndpointSlice, parseSlice } from '../../../../../src/resolver/kubernetes/slices/endpoint-slice.js';
 import {
   parseService,
   portNames,
   type ServiceFacts,
 } from '../../../../../src/resolver/kubernetes/slices/service-ports.js';
-import { portOf, ServiceObject } from '../../../../../src/resolver/kubernetes/watch/service-object.js';
+import { type PortChoice, portOf, ServiceObject } from '../../../../../src/resolver/kubernetes/watch/service-object.js';
 import { FakeClock, settle } from '../../../../../src/testing/fake-clock.js';
 import { seededRng } from '../../../../../src/testing/seeded-rng.js';
+
+type SliceShape = Partial<Pick<EndpointSlice, 'ports' | 'isHeadless' | 'members'>>;
+
+const someSlice = parseSlice(
+  {
+    metadata: { name: 's', labels: { 'kubernetes.io/service-name': 'orders' } },
+    addressType: 'IPv4',
+    endpoints: [{ addresses: ['10.0.0.1'] }],
+    ports: [{ name: 'http', port: 8000 }],
+  },
+  'orders',
+) as EndpointSlice;
 
 class Choosing {
   readonly clock = new FakeClock();
@@ -39,8 +51,12 @@ class Choosing {
 
   /** Chooses among slices that show these port names, as a view of the slices does. */
   among(...names: readonly string[]): string | undefined {
-    const ports = names.map((name, index) => ({ name, port: 8000 + index }));
-    const slice: EndpointSlice = { name: 's', version: '1', family: 'IPv4', ports, members: [], malformed: [] };
+    return this.look({ ports: names.map((name, index) => ({ name, port: 8000 + index })), members: [] }).name;
+  }
+
+  /** Chooses among one slice. */
+  look(shape: SliceShape): PortChoice {
+    const slice = { ...someSlice, ...shape };
     const { service } = this;
     service.show(portNames([slice]));
     const wanted = { port: this.#port, subject: 'shop/orders', last: this.#last };
@@ -50,7 +66,7 @@ class Choosing {
     if (choice.isCertain) this.#last = choice.name;
     if (this.error?.message !== choice.error?.message) this.errors += 1;
     this.error = choice.error;
-    return choice.name;
+    return choice;
   }
 }
 
@@ -120,17 +136,68 @@ describe('S11 the port that a target means', () => {
     expect(choosing.error).toBeUndefined();
   });
 
-  it('a number of the pods of a headless Service: used, since other clients reach them at it as well', async () => {
-    const headless = new Choosing(8000);
-    headless.answer = async () => service([http], { clusterIP: 'None' });
-    headless.among('http');
+  it.each<[string, SliceShape, object, 'permitted' | 'forbidden']>([
+    ['that the Service lists', {}, { clusterIP: 'None' }, 'permitted'],
+    [
+      'that the Service has for another number',
+      {},
+      { clusterIP: 'None', ports: [{ ...http, port: 8080, targetPort: 8000 }] },
+      'permitted',
+    ],
+    ['that nobody lists', { ports: [] }, { clusterIP: 'None', ports: [] }, 'permitted'],
+    ['that nobody lists', { ports: [] }, {}, 'forbidden'],
+    ['that only the pods know', { ports: [{ name: 'metrics', port: 9 }] }, { clusterIP: 'None' }, 'permitted'],
+    [
+      'under another name than in the slices',
+      { ports: [{ name: 'web', port: 8080 }] },
+      { clusterIP: 'None' },
+      'permitted',
+    ],
+    ['that only the pods know', { ports: [{ name: 'metrics', port: 9 }], isHeadless: true }, {}, 'forbidden'],
+    [
+      'among several',
+      {
+        ports: [
+          { name: 'a', port: 1 },
+          { name: 'b', port: 2 },
+        ],
+        isHeadless: true,
+      },
+      {},
+      'forbidden',
+    ],
+  ])(
+    "a number of a headless Service %s is the pods' port (%o, %o, reading the Service is %s)",
+    async (_what, shape, spec, access) => {
+      const choosing = new Choosing(8080);
+      choosing.answer = access === 'forbidden' ? denied : async () => service([{ ...http, port: 8080 }], spec);
+      choosing.look(shape);
+      await settle();
+      expect(choosing.look(shape)).toMatchObject({ name: '', podPort: 8080 });
+      expect(choosing.error).toBeUndefined();
+    },
+  );
+
+  it("a number that is not the Service's own, where it has an address of its own: refused", async () => {
+    const choosing = new Choosing(8000);
+    choosing.answer = async () => service([http], { clusterIP: '10.96.0.7' });
+    choosing.among('http');
     await settle();
-    expect(headless.among('http')).toBe('http');
-    const clusterIP = new Choosing(8000);
-    clusterIP.answer = async () => service([http], { clusterIP: '10.96.0.7' });
-    clusterIP.among('http');
+    expect(choosing.among('http')).toBeUndefined();
+    expect(choosing.error?.message).toBe('Service shop/orders has no port 8000; it has http 80');
+  });
+
+  it('a number whose name no slice has: an error that says which name was looked for, until one has', async () => {
+    const choosing = new Choosing(80);
+    choosing.answer = async () => service([http], { clusterIP: '10.96.0.7' });
+    choosing.among('web');
     await settle();
-    expect(clusterIP.among('http')).toBeUndefined();
+    expect(choosing.among('web')).toBe('http');
+    expect(choosing.error?.message).toBe(
+      'port 80 of shop/orders is named "http", and no EndpointSlice has a port of that name; there is "web"',
+    );
+    expect(choosing.among('http', 'web')).toBe('http');
+    expect(choosing.error).toBeUndefined();
   });
 
   it('a number, one port name, permission for slices only: that port, whatever its number', async () => {
