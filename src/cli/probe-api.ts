@@ -137,5 +137,7 @@ async function attempt<T>(question: () => Promise<T>): Promise<Attempted<T>> {
 
 function verdictOf({ failure }: Attempted<unknown>): Permission {
   if (failure === undefined) return allowed;
-  return { state: failure.kind === 'forbidden' ? 'forbidden' : 'failed', message: failure.message };
+  const { kind, message } = failure;
+  if (kind === 'unauthorized') return { state: 'failed', message, isUnauthorized: true };
+  return { state: kind === 'forbidden' ? 'forbidden' : 'failed', message };
 }

@@ -8,6 +8,8 @@ export interface Permission {
   /** How the API server responded; `not-asked` if an earlier answer made the request pointless. */
   readonly state: 'allowed' | 'forbidden' | 'failed' | 'not-asked';
   readonly message?: string;
+  /** Whether the API server answered that it does not know who asks (401). @defaultValue false */
+  readonly isUnauthorized?: boolean;
 }
 
 /** What the API server knows about a Service. */

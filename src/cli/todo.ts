@@ -6,7 +6,7 @@ import type { Target } from '../resolver/target-grammar.js';
 import { causeOf, externalNameOf } from './cause.js';
 import { list } from './lines.js';
 import { unanswered } from './probe-dns.js';
-import type { Facts } from './report.js';
+import type { ApiFacts, Facts } from './report.js';
 
 /** Lists what to change about the Service, its permissions or the application, with the most useful change first. */
 export function todoOf(parsed: Target, facts: Facts): string[] {
@@ -58,9 +58,7 @@ function serviceTodo(parsed: Target, facts: Facts): string[] {
       'Run this where the application runs, in a pod with a service account, or name an API server or kubeconfig.';
     todo.push(api.reason === noPod ? runInPod : `Fix this: ${api.reason}`);
   } else if (api?.list.state === 'failed') {
-    todo.push(
-      `Find out why ${api.server} cannot be reached from here: a network policy, a proxy, or the API server itself.`,
-    );
+    todo.push(apiServerTodo(api));
   }
   if (api?.object === null) {
     todo.push(`Check the name: kubectl get services -n ${api.namespace}`);
@@ -90,6 +88,16 @@ function serviceTodo(parsed: Target, facts: Facts): string[] {
     todo.push(`Find out why the name server ${dns.servers.join(', ')} does not answer.`);
   }
   return todo;
+}
+
+/** What to look at when the API server does not list anything, by how it failed. */
+function apiServerTodo({ server, list: { message = '', isUnauthorized } }: ApiFacts): string {
+  if (isUnauthorized)
+    return `Check the token: ${server} does not know it. It may have expired, or be for another cluster.`;
+  if (/certificate/i.test(message)) {
+    return `Check the certificate authority: it did not sign the certificate of ${server}, or that names another server.`;
+  }
+  return `Find out why ${server} cannot be reached from here: a network policy, a proxy, or the API server itself.`;
 }
 
 /** Suggests to check the name if neither DNS nor the API server knows the Service, but neither can say for sure that it does not exist. */

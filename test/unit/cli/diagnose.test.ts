@@ -195,3 +195,25 @@ describe('diagnose', () => {
     expect([outcome, todo]).toEqual(['fine', []]);
   });
 });
+
+describe('an API server that does not list EndpointSlices', () => {
+  const todoFor = (list: ApiFacts['list']): readonly string[] => {
+    const { slices: _, object: __, ...rest } = api;
+    const notAsked = { state: 'not-asked' } as const;
+    return judge('kubernetes:orders.shop:http', {
+      api: { ...rest, list, watch: notAsked, getService: notAsked },
+      dns: undefined,
+      use: { ...use, mode: undefined, endpoints: undefined, errors: ['it failed'] },
+    }).todo;
+  };
+
+  it.each([
+    [{ message: 'Unauthorized', isUnauthorized: true }, 'Check the token: '],
+    [{ message: 'unable to verify the first certificate' }, 'Check the certificate authority: '],
+    [{ message: 'self-signed certificate in certificate chain' }, 'Check the certificate authority: '],
+    [{ message: 'connect ECONNREFUSED 10.96.0.1:443' }, 'Find out why https://10.96.0.1:443 cannot be reached'],
+  ])('%o: what to do names the cause', (why, advice) => {
+    const [first] = todoFor({ state: 'failed', ...why });
+    expect(first?.startsWith(advice)).toBe(true);
+  });
+});
