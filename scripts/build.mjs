@@ -57,7 +57,6 @@ const together = {
     'limit/',
     'load/',
     'picker/',
-    'place/',
     'pool/',
     'resolver/[a-z-]+\\.ts',
     'stage/',

@@ -75,7 +75,6 @@ export {
   promptKey,
 } from './picker/request-key.js';
 export type { WeightedRoundRobinOptions } from './picker/weighted-round-robin.js';
-export { placeWorkers } from './place/found-place.js';
 export type { Leaving } from './pool/drain.js';
 export type { PoolOptions } from './pool/pool-options.js';
 export type { Connection, Transport } from './pool/transport.js';

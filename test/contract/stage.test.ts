@@ -17,7 +17,6 @@ stageContract('pushback', [pushback()]);
 stageContract('slowStart', [slowStart()]);
 stageContract('subset by name', [subset({ size: 3, client: 'pod-1' })]);
 stageContract('subset by place', [subset({ size: 3, client: { index: 2, count: 7 } })]);
-stageContract('subset by a place that is found out', [subset({ size: 3 })]);
 stageContract('zone', [zone({ zone: 'a' })]);
 stageContract('activeHealth, then panic', [activeHealth(), panic()]);
 stageContract('all at once', [

@@ -6,7 +6,7 @@ import { Consumer, runProgram } from '../../support/programs/consumer.js';
 
 /** What an app writes at each entry point, and prints when it works. */
 const programs: Readonly<Record<string, string>> = {
-  evenkeel: `import cluster from 'node:cluster'; import { placeWorkers } from 'evenkeel'; placeWorkers(); console.log(cluster.listenerCount('message') > 0);`,
+  evenkeel: `import { createBalancer } from 'evenkeel'; console.log(typeof createBalancer === 'function');`,
   'evenkeel/undici': `import { createFetch } from 'evenkeel/undici'; console.log(typeof createFetch('http://127.0.0.1:9').close === 'function');`,
   'evenkeel/node-http': `import { createAppAgents } from 'evenkeel/node-http'; console.log(createAppAgents().http.keepAlive);`,
   'evenkeel/grpc-js': `import { serviceTarget } from 'evenkeel/grpc-js'; console.log(serviceTarget('orders.shop:50051').endsWith(':orders.shop:50051'));`,

@@ -12,7 +12,7 @@ const reference = ['pickers', 'loads', 'stages'].map((page) => read(`docs/refere
 describe('docs/reference: pickers.md, loads.md and stages.md', () => {
   it('name every picker, load and stage of the entry point', () => {
     const factories = Object.entries(entryPoint).filter(([, value]) => typeof value === 'function');
-    const notPluggedIn = ['fits', 'topologyFromEnv', 'placeWorkers'];
+    const notPluggedIn = ['fits', 'topologyFromEnv'];
     for (const folder of ['picker', 'load', 'stage']) {
       const lines = [...read('src/index.ts').matchAll(/export \{([^}]*)\} from '\.\/(\w+)\/[^']*'/g)];
       const names = lines
@@ -31,7 +31,7 @@ describe('docs/reference: pickers.md, loads.md and stages.md', () => {
     const made = {
       conditions: entryPoint.conditions(),
       topologyHints: entryPoint.topologyHints({ zone: 'a' }),
-      subset: entryPoint.subset(),
+      subset: entryPoint.subset({ client: 'a' }),
       activeHealth: entryPoint.activeHealth({ check: async () => {} }),
       outlierEjection: entryPoint.outlierEjection(),
       zone: entryPoint.zone({ zone: 'a' }),

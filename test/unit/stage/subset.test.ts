@@ -188,7 +188,9 @@ describe('subset by connection', () => {
 describe('subset options', () => {
   it('are checked', () => {
     for (const bad of [
-      { size: 0 },
+      undefined,
+      {},
+      { size: 0, client: 'x' },
       { size: 5.5, client: 'x' },
       { size: 5, client: '' },
       { size: 5, client: {} },
