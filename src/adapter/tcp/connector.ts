@@ -1,5 +1,5 @@
-import { isIP, type LookupFunction, type Socket } from 'node:net';
-import { type Balancer, outcomes } from '../../index.js';
+import type { Socket } from 'node:net';
+import type { Balancer } from '../../index.js';
 import { asError, optionError, ownProperties, SocketPlacer } from '../kit/index.js';
 import { ConnectingSocket } from './connecting-socket.js';
 import { type ConnectOptions, type Connector, type ConnectorOptions, connectorTable } from './options.js';
@@ -21,7 +21,6 @@ export function createConnector(target: string, options: ConnectorOptions = {}):
 
 class ServiceConnector implements Connector {
   readonly balancer: Balancer<unknown>;
-  readonly lookup: LookupFunction;
   readonly #placer: SocketPlacer;
   readonly #finish: ConnectorOptions['finish'];
 
@@ -29,16 +28,6 @@ class ServiceConnector implements Connector {
     this.#placer = placer;
     this.#finish = finish;
     this.balancer = placer.balancer;
-    this.lookup = (_host, options, callback) => {
-      this.#addresses().then(
-        (addresses) => {
-          // With its option `all`, Node tries the next address if one cannot be connected to.
-          if (options.all) callback(null, addresses as never);
-          else callback(null, String(addresses[0]?.address), addresses[0]?.family);
-        },
-        (error) => callback(error, '', 0),
-      );
-    };
     // Libraries call `createConnection` without `this`, so the method is bound.
     this.createConnection = this.createConnection.bind(this);
   }
@@ -73,22 +62,4 @@ class ServiceConnector implements Connector {
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
-
-  /** Returns the addresses of all usable pods of the Service: the picked one first, the second addresses of dual-stack pods last. */
-  async #addresses(): Promise<{ address: string; family: number }[]> {
-    const lease = await this.balancer.acquire();
-    lease.end(outcomes.notStarted);
-    const usable = this.balancer.snapshot().endpoints.filter(({ state, weight }) => state === 'ready' && weight > 0);
-    const firsts = usable.map(({ address }) => withoutPort(address));
-    const seconds = usable.flatMap(({ otherAddress }) =>
-      otherAddress === undefined ? [] : [withoutPort(otherAddress)],
-    );
-    const addresses = new Set([lease.endpoint.address, ...firsts, ...seconds]);
-    return [...addresses].map((address) => ({ address, family: isIP(address) }));
-  }
-}
-
-/** Returns the IP address in `address:port` or `[address]:port`. */
-function withoutPort(address: string): string {
-  return address.replace(/^\[?(.*?)\]?:\d+$/, '$1');
 }

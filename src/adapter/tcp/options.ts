@@ -1,4 +1,4 @@
-import type { LookupFunction, Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import type { Balancer } from '../../index.js';
 import {
   type Filled,
@@ -45,11 +45,6 @@ export interface Connector extends AsyncDisposable {
    * arguments are ignored: pod, name and certificate are the connector's.
    */
   createConnection(options?: unknown, callback?: (error: Error | null, socket?: Socket) => void): Socket;
-  /**
-   * Returns the addresses of pods, with a different one first each time, for libraries that only take the `lookup` of `net.connect`.
-   * evenkeel does not see the connections opened so: they are not counted, told to leave or closed. TLS and port are up to the library.
-   */
-  readonly lookup: LookupFunction;
   /**
    * Opens no new connection. Open ones are told to leave (`onLeaving`) and may stay for `pool.drainTimeoutMs`, or until `signal` aborts.
    */

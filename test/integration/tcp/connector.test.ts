@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { Agent, request } from 'node:http';
-import { type AddressInfo, createServer, Socket as NetSocket, connect as netConnect, type Socket } from 'node:net';
+import { type AddressInfo, createServer, Socket as NetSocket, type Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { type ObserverEvents, type Resolver, staticEndpoints } from 'evenkeel';
 import { type ConnectionLeaving, type Connector, type ConnectorOptions, createConnector } from 'evenkeel/tcp';
@@ -243,7 +243,7 @@ describe('TLS', () => {
   });
 });
 
-describe('createConnection and lookup', () => {
+describe('createConnection', () => {
   it('return a stream at once, which connects by itself', async () => {
     const [pod] = (await startPods(1)) as [SocketPod];
     const refusing = await refusingEndpoint();
@@ -400,46 +400,6 @@ describe('createConnection and lookup', () => {
         .end();
     });
     expect(answer).toBe(200);
-  });
-
-  it('look up the address of a pod, and then of the others', async () => {
-    const made = connector({
-      resolver: staticEndpoints([
-        { address: '127.0.0.1', port: 1, otherAddress: 'fd00::1' },
-        { address: '127.0.0.2', port: 1 },
-      ]),
-    });
-    const all = await new Promise((resolve) => {
-      made.lookup('broker.shop', { all: true }, (_error, found) => resolve(found));
-    });
-    expect(all).toEqual([
-      { address: expect.stringMatching(/^127\.0\.0\.[12]$/), family: 4 },
-      { address: expect.stringMatching(/^127\.0\.0\.[12]$/), family: 4 },
-      { address: 'fd00::1', family: 6 },
-    ]);
-    const one = () =>
-      new Promise<[string, number]>((resolve, reject) => {
-        made.lookup('broker.shop', {}, (error, address, family) => {
-          if (error) reject(error);
-          else resolve([String(address), Number(family)]);
-        });
-      });
-    const found = [await one(), await one(), await one(), await one()];
-    expect(found.map(([address]) => address).sort()).toEqual(['127.0.0.1', '127.0.0.1', '127.0.0.2', '127.0.0.2']);
-    expect(found[0]?.[1]).toBe(4);
-    // Node tries them in this order.
-    const [pod] = (await startPods(1)) as [SocketPod];
-    const several = connector({
-      resolver: staticEndpoints([
-        { address: '127.0.0.9', port: 1 },
-        { address: '127.0.0.1', port: 1 },
-      ]),
-    });
-    for (let round = 0; round < 2; round++) {
-      const socket = netConnect({ host: 'broker.shop', port: pod.endpoint.port, lookup: several.lookup });
-      expect(await greeting(socket)).toBe('a');
-      socket.destroy();
-    }
   });
 });
 
