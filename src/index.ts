@@ -92,6 +92,7 @@ export type { RetryCounts, RetryReason } from './retry/retry-policy.js';
 export { type Clock, systemClock, type Timer } from './runtime/clock.js';
 export { systemRng } from './runtime/random32.js';
 export type { Rng } from './runtime/rng.js';
+export { type TopologySource, topologyFromEnv } from './runtime/topology.js';
 export { type ActiveHealthOptions, activeHealth } from './stage/active-health.js';
 export { conditions } from './stage/conditions.js';
 export { type OutlierEjectionOptions, outlierEjection } from './stage/outlier-ejection.js';
@@ -102,4 +103,4 @@ export type { Stage, StageContext, StageFactory, Tracker } from './stage/stage.j
 export { type StandardStageName, without } from './stage/standard-stages.js';
 export { type SubsetOptions, subset } from './stage/subset.js';
 export { type ZoneOptions, zone } from './stage/zone.js';
-export { type TopologyHintsOptions, type TopologySource, topologyFromEnv, topologyHints } from './stage/zone-hints.js';
+export { type TopologyHintsOptions, topologyHints } from './stage/zone-hints.js';

@@ -46,7 +46,7 @@ export interface BalancingOptions {
    */
   readonly limit?: LimitFactory | undefined;
   /**
-   * Which endpoints are eligible: stages that are added to the standard ones (conditions, outlierEjection, pushback, panic), or that take
+   * Which endpoints are eligible: stages that are added to the standard ones (conditions, topologyHints, outlierEjection, pushback, panic), or that take
    * the place of the standard stage with their name; `without('outlierEjection')` takes one out. Your own stages run first. @defaultValue
    * [] @see docs/reference/stages.md
    */

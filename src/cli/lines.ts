@@ -1,8 +1,9 @@
 import { type Endpoint, endpointAddress, withOtherFirst } from '../endpoint/endpoint.js';
 import { modeMeaning } from '../resolver/discovery-advice.js';
-import { portsInWords } from '../resolver/kubernetes/slices/service-ports.js';
+import { portsInWords, type ServiceFacts } from '../resolver/kubernetes/slices/service-ports.js';
 import { isSlots } from '../resolver/single-address.js';
 import type { Target } from '../resolver/target-grammar.js';
+import { topologyFromEnv } from '../runtime/topology.js';
 import { externalNameOf } from './cause.js';
 import { conditionsInWords } from './endpoints.js';
 import type {
@@ -36,10 +37,10 @@ export function apiLines(parsed: Target, api: ApiFacts): Line[] {
   const lines = [ok(`API server ${server} answers`)];
   lines.push(verbLine(parsed, 'list endpointslices', list), verbLine(parsed, 'watch endpointslices', watch));
   if (getService.state === 'forbidden')
-    lines.push(note('get services: not allowed; needed only to read a port number'));
+    lines.push(note("get services: not allowed; a port number's meaning and the Service's rules are unknown"));
   else lines.push(verbLine(parsed, 'get services', getService));
   if (object === null) lines.push(bad(parsed, `no Service ${api.service} in the namespace ${api.namespace}`));
-  else if (object !== undefined) lines.push(serviceLine(object));
+  else if (object !== undefined) lines.push(serviceLine(object), ...ruleLines(object));
   if (slices !== undefined) lines.push(...sliceLines(parsed, slices, object));
   return lines;
 }
@@ -55,6 +56,26 @@ function serviceLine(object: NonNullable<ApiFacts['object']>): Line {
   if (type === 'ExternalName') return ok(`Service: ExternalName, stands for ${externalName}`);
   const kind = headless ? 'headless' : `${type}${clusterIP === undefined ? '' : `, cluster IP ${clusterIP}`}`;
   return ok(`Service: ${kind}; ports: ${portsInWords(ports)}`);
+}
+
+/** Describes what the Service says about who may call which pod, and whether that is followed here. */
+function ruleLines({ headless, internalTrafficPolicy, sessionAffinity, trafficDistribution }: ServiceFacts): Line[] {
+  const { zone, nodeName } = topologyFromEnv();
+  const lines: Line[] = [];
+  if (internalTrafficPolicy === 'Local' && !headless) {
+    const rule = 'internalTrafficPolicy: Local';
+    if (nodeName === undefined) lines.push(warn(`${rule}: NODE_NAME is not set here, so kube-proxy chooses the pod`));
+    else lines.push(note(`${rule}: only pods of the node ${nodeName} are used`));
+  }
+  if (sessionAffinity === 'ClientIP' && !headless)
+    lines.push(note('sessionAffinity: ClientIP: this host stays with one pod while that is usable'));
+  if (trafficDistribution !== undefined) {
+    const place = zone ?? nodeName;
+    const how =
+      place === undefined ? 'not followed: TOPOLOGY_ZONE and NODE_NAME are not set here' : 'hints are followed';
+    lines.push(note(`trafficDistribution: ${trafficDistribution}: ${how}`));
+  }
+  return lines;
 }
 
 function sliceLines(parsed: Target, slices: NonNullable<ApiFacts['slices']>, object: ApiFacts['object']): Line[] {

@@ -1,17 +1,20 @@
 import { optionError } from '../runtime/check.js';
 import { described, descriptionOf } from '../runtime/described.js';
 import { ownProperties } from '../runtime/own-properties.js';
+import { topologyFromEnv } from '../runtime/topology.js';
 import { conditions } from './conditions.js';
 import { outlierEjection } from './outlier-ejection.js';
 import { panic } from './panic.js';
 import { pushback } from './pushback.js';
 import type { StageFactory } from './stage.js';
+import { topologyHints } from './zone-hints.js';
 
 /** The name of a stage that every balancer has unless its options take that stage out. */
-export type StandardStageName = 'conditions' | 'outlierEjection' | 'pushback' | 'panic';
+export type StandardStageName = 'conditions' | 'topologyHints' | 'outlierEjection' | 'pushback' | 'panic';
 
-const standard: Readonly<Record<StandardStageName, () => StageFactory>> = {
+const standard: Readonly<Record<StandardStageName, () => StageFactory | undefined>> = {
   conditions,
+  topologyHints: ownHints,
   outlierEjection,
   pushback,
   panic,
@@ -33,13 +36,19 @@ const order: readonly string[] = [
   'panic',
 ];
 
+/** Follows hints by zone and by node where the environment says where this process runs; undefined elsewhere. */
+function ownHints(): StageFactory | undefined {
+  const place = topologyFromEnv();
+  return place.zone === undefined && place.nodeName === undefined ? undefined : topologyHints(place);
+}
+
 /** Lists of stages that are complete, which `stagesOf` returns unchanged. */
 const complete = new WeakSet<readonly StageFactory[]>();
 
 /**
  * Takes standard stages out: `stages: [without('outlierEjection')]`. Throws EVENKEEL_OPTION for other names.
  *
- * @param names Names of standard stages: `conditions`, `outlierEjection`, `pushback`, `panic`.
+ * @param names Names of standard stages: `conditions`, `topologyHints`, `outlierEjection`, `pushback`, `panic`.
  */
 export function without(...names: StandardStageName[]): StageFactory {
   for (const name of names) {
@@ -58,7 +67,11 @@ export function without(...names: StandardStageName[]): StageFactory {
 export function stagesOf(stages: readonly StageFactory[] = []): readonly StageFactory[] {
   if (complete.has(stages)) return stages;
   const own: StageFactory[] = [];
-  const named = new Map<string, StageFactory>(Object.entries(standard).map(([name, make]) => [name, make()]));
+  const named = new Map<string, StageFactory>();
+  for (const [name, make] of Object.entries(standard)) {
+    const stage = make();
+    if (stage !== undefined) named.set(name, stage);
+  }
   for (const stage of stages) {
     const { name = '', taken = [] } = ownProperties(descriptionOf(stage) ?? { name: '', taken: [] });
     if (name === 'without') for (const standardName of taken) named.delete(standardName);

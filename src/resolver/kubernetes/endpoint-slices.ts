@@ -12,6 +12,7 @@ import {
   optionTable,
   requiredOption,
 } from '../../runtime/options.js';
+import { topologyFromEnv } from '../../runtime/topology.js';
 import type { AddressFamily } from '../host-families.js';
 import type { Resolver } from '../resolver.js';
 import type { ApiAccess } from './api/api-access.js';
@@ -133,6 +134,7 @@ export function endpointSlices(options: EndpointSlicesOptions): Resolver {
     subjectName,
     port,
     podPort,
+    nodeName: topologyFromEnv().nodeName,
     family,
     allowAddresses,
     maxEndpoints,

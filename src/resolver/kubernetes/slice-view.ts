@@ -1,12 +1,14 @@
+import { hostname } from 'node:os';
 import type { Endpoint } from '../../endpoint/endpoint.js';
 import { type AllowAddresses, describeRefused, type UnsafeAddressClass } from '../../endpoint/unsafe-address.js';
 import { ResolveError } from '../../errors.js';
 import { notify } from '../../observe/observer.js';
 import { type AddressFamily, onlyHostFamily } from '../host-families.js';
 import type { Resolution, ResolverContext, ResolverListener } from '../resolver.js';
+import { ServiceRules } from './service-rules.js';
 import type { EndpointSlice, SliceMember } from './slices/endpoint-slice.js';
 import { type ChosenPort, PublishedSet } from './slices/published-set.js';
-import { portNames } from './slices/service-ports.js';
+import { portNames, type ServiceFacts } from './slices/service-ports.js';
 import { absentService, type PortChoice, portOf } from './watch/service-object.js';
 import { joinWatch, type Subscription, type WatchSubject, type WatchSubscriber } from './watch/shared-watch.js';
 
@@ -17,6 +19,8 @@ export interface ViewOptions {
   readonly subjectName: string;
   readonly port: string | number | undefined;
   readonly podPort: number | undefined;
+  /** The node on which this process runs; undefined if that is unknown. */
+  readonly nodeName: string | undefined;
   readonly family: AddressFamily | undefined;
   readonly allowAddresses: AllowAddresses;
   readonly maxEndpoints: number;
@@ -35,6 +39,12 @@ export class SliceView implements Resolution, WatchSubscriber {
   readonly #set: PublishedSet;
   /** The only address family that this host can use; undefined if it has both, or if that is unknown. */
   readonly #hostFamily: AddressFamily | undefined = onlyHostFamily();
+  readonly #rules: ServiceRules;
+  /** What the Service said when the set was last published: rules that it sets for its clients. */
+  #facts: ServiceFacts | undefined;
+  /** All endpoints of the last publication; undefined before the first. */
+  #all: readonly Endpoint[] | undefined;
+  #ruleFailure: ResolveError | undefined;
   /** The name of the port that was chosen last and was certain. */
   #port: string | undefined;
   /** The address family and the port that the set was last made for. */
@@ -58,6 +68,7 @@ export class SliceView implements Resolution, WatchSubscriber {
     this.#listener = listener;
     this.#context = context;
     const { clock, rng } = context;
+    this.#rules = new ServiceRules(options.subjectName, options.nodeName, hostname());
     this.#set = new PublishedSet(clock, (endpoints) => this.#publish(endpoints));
     this.#subscription = joinWatch(options.subject, clock, rng, this);
     if (this.#subscription.synced) this.changed(new Set(this.#subscription.slices.names()));
@@ -125,7 +136,7 @@ export class SliceView implements Resolution, WatchSubscriber {
       }
       this.#subscription.service.show(portNames(slices.values()));
       this.#findService();
-      this.#merge();
+      if (this.#knowRules()) this.#merge();
     }
     if (!this.#stale || this.#failure !== undefined || !this.#set.started) return;
     this.#stale = false;
@@ -144,6 +155,27 @@ export class SliceView implements Resolution, WatchSubscriber {
     if ((missing === undefined) === (this.#missing === undefined)) return;
     this.#missing = missing;
     if (missing !== undefined) this.#fail(missing);
+  }
+
+  /**
+   * Reads what the Service says about who may call which endpoint. While that is unknown, endpoints are used as if there were no rule. Returns
+   * whether the rules can be followed.
+   */
+  #knowRules(): boolean {
+    const { service } = this.#subscription;
+    // Whoever set NODE_NAME wants them followed. Elsewhere the object is read only where a port number needs it.
+    if (!this.#set.started && this.#options.nodeName !== undefined) service.want();
+    const { facts } = service.known;
+    const failure = this.#rules.failure(facts);
+    if (failure?.message !== this.#ruleFailure?.message) {
+      this.#ruleFailure = failure;
+      if (failure !== undefined) this.#fail(failure);
+    }
+    if (failure !== undefined) return false;
+    const before = this.#facts;
+    this.#facts = facts;
+    if (this.#all !== undefined && !sameRules(before, facts)) this.#publish(this.#all);
+    return true;
   }
 
   /** Chooses the port to use, by its name or as a number of the pods. */
@@ -263,14 +295,15 @@ export class SliceView implements Resolution, WatchSubscriber {
     this.#sizeFailure = undefined;
     this.#missFamily(endpoints);
     this.#stale = false;
-    this.#listener.update(endpoints);
+    this.#all = endpoints;
+    this.#listener.update(this.#rules.apply(this.#facts, endpoints));
     // A set that is published while the API server cannot be reached may be outdated from the start, so the failure is reported again.
     const failure = this.#failure;
     if (failure !== undefined) this.#fail(failure);
   }
 
   get #failure(): ResolveError | undefined {
-    return this.#watchFailure ?? this.#missing ?? this.#portFailure ?? this.#sizeFailure;
+    return this.#watchFailure ?? this.#missing ?? this.#ruleFailure ?? this.#portFailure ?? this.#sizeFailure;
   }
 
   #tellCount(count: number): void {
@@ -286,6 +319,14 @@ export class SliceView implements Resolution, WatchSubscriber {
     this.#stale = true;
     this.#listener.fail(error);
   }
+}
+
+function sameRules(a: ServiceFacts | undefined, b: ServiceFacts | undefined): boolean {
+  return (
+    a?.internalTrafficPolicy === b?.internalTrafficPolicy &&
+    a?.sessionAffinity === b?.sessionAffinity &&
+    a?.headless === b?.headless
+  );
 }
 
 /** How many different numbers are used for ports of the same name in one slice. */

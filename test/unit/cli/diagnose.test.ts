@@ -21,6 +21,9 @@ const api: ApiFacts = {
     externalName: undefined,
     hasSelector: true,
     ports: [{ name: 'http', port: 80, protocol: 'TCP' }],
+    internalTrafficPolicy: 'Cluster',
+    sessionAffinity: 'None',
+    trafficDistribution: undefined,
   },
 };
 const answer = { records: 1, ttl: 5, tookMs: 1 };

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { descriptionOf } from '../../../src/runtime/described.js';
 import { outlierEjection } from '../../../src/stage/outlier-ejection.js';
 import { slowStart } from '../../../src/stage/slow-start.js';
@@ -60,7 +60,7 @@ describe('the stages of a balancer', () => {
       expect.objectContaining({
         code: 'EVENKEEL_OPTION',
         message:
-          'without() must be names of standard stages: conditions, outlierEjection, pushback, panic, got "slowStart"',
+          'without() must be names of standard stages: conditions, topologyHints, outlierEjection, pushback, panic, got "slowStart"',
       }),
     );
     expect(() => without('toString' as never)).toThrow(expect.objectContaining({ code: 'EVENKEEL_OPTION' }));
@@ -69,5 +69,21 @@ describe('the stages of a balancer', () => {
   it('are exactly those in a list that an adapter calls complete', () => {
     const stages = exactStages([slowStart(), onlyMyTenant]);
     expect(stagesOf(stages)).toBe(stages);
+  });
+});
+
+describe('hints of the control plane', () => {
+  afterEach(() => vi.unstubAllEnvs());
+
+  it('are followed where the environment says where this process runs, and nowhere else', () => {
+    expect(names(stagesOf())).not.toContain('topologyHints');
+    vi.stubEnv('NODE_NAME', '');
+    expect(names(stagesOf())).not.toContain('topologyHints');
+    for (const variable of ['NODE_NAME', 'TOPOLOGY_ZONE']) {
+      vi.stubEnv(variable, 'here');
+      expect(names(stagesOf())[1]).toBe('topologyHints');
+      expect(names(stagesOf([without('topologyHints')]))).not.toContain('topologyHints');
+      vi.unstubAllEnvs();
+    }
   });
 });

@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { createEndpoint, type EndpointInit } from '../../../src/endpoint/endpoint.js';
 import { EndpointSet } from '../../../src/endpoint/endpoint-set.js';
+import { topologyFromEnv } from '../../../src/runtime/topology.js';
 import { conditions } from '../../../src/stage/conditions.js';
 import type { Stage, StageContext } from '../../../src/stage/stage.js';
-import { type TopologyHintsOptions, topologyFromEnv, topologyHints } from '../../../src/stage/zone-hints.js';
+import { type TopologyHintsOptions, topologyHints } from '../../../src/stage/zone-hints.js';
 import { applyStages } from '../../support/fixtures/stage-fixture.js';
 
 /** Members as `3a` (10.1.2.3 hinted for zone a), `3a,b`, `3` (no hint); `!` in front: not ready, `~`: terminating and serving. */

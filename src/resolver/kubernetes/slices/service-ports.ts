@@ -28,6 +28,9 @@ export interface ServiceFacts {
   /** Whether the Service selects pods. If not, its EndpointSlices are written by a person or another program. */
   readonly hasSelector: boolean;
   readonly ports: readonly ServicePort[];
+  readonly internalTrafficPolicy: string | undefined;
+  readonly sessionAffinity: string | undefined;
+  readonly trafficDistribution: string | undefined;
 }
 
 /** The names of all TCP ports in the slices, sorted. */
@@ -71,6 +74,9 @@ export function parseService(object: unknown): ServiceFacts {
         ? { name: textOf(port.name) ?? '', port: port.port, protocol: textOf(port.protocol) ?? 'TCP' }
         : [],
     ),
+    internalTrafficPolicy: textOf(spec.internalTrafficPolicy),
+    sessionAffinity: textOf(spec.sessionAffinity),
+    trafficDistribution: textOf(spec.trafficDistribution),
   };
 }
 
