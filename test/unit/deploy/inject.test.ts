@@ -70,6 +70,18 @@ describe('the injection policy', () => {
     expect(optionsOf(admit(named))).toEqual([flag]);
   });
 
+  it.each(['/evenkeel', '/evenkeel/'])(
+    'skips a container with a mount of its own at %s: two at one path make a pod invalid',
+    (mountPath) => {
+      const own: Container = { name: 'app', volumeMounts: [{ name: 'data', mountPath }] };
+      const pod = admit(podWith([own, { name: 'worker' }]));
+      expect(pod.spec.containers[0]).toEqual(own);
+      expect(optionsOf(pod)).toEqual([undefined, flag]);
+      const named = podWith([own], { labels: label, annotations: { 'evenkeel.dev/containers': 'app' } });
+      expect(admit(named)).toEqual(named);
+    },
+  );
+
   it('changes only the containers that the annotation names', () => {
     const annotations = { 'evenkeel.dev/containers': 'app, worker' };
     const pod = podWith([{ name: 'app' }, { name: 'nginx' }, { name: 'worker' }], { labels: label, annotations });
