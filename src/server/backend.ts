@@ -10,7 +10,7 @@ import { type FastifyPlugin, fastifyPlugin } from './fastify.js';
 import { GrpcCalls, grpcCallOf } from './grpc-calls.js';
 import { HttpAdmission } from './http-admission.js';
 import { type HttpRequest, HttpRequests, type HttpResponse } from './http-requests.js';
-import { type InFlightSource, LoadReporter } from './load-reporter.js';
+import { LoadReporter } from './load-reporter.js';
 import { type BackendOptions, resolveBackendOptions } from './options.js';
 import type { ReportedLoad } from './reported-load.js';
 import { RequestCount } from './request-count.js';
@@ -18,7 +18,6 @@ import { RequestHeaders } from './request-headers.js';
 import { RequestRules } from './request-rules.js';
 import { Samples } from './samples.js';
 import { noContext, ServedContext } from './served-context.js';
-import { PrimaryCounts, WorkerCount } from './worker-counts.js';
 
 /** A request listener, as `http.createServer` or `http2.createSecureServer` takes it. */
 type Listener<Request, Response> = (request: Request, response: Response) => unknown;
@@ -98,21 +97,14 @@ class ServingBackend implements Backend {
   readonly #timers: SharedTimers;
   readonly #reporter: LoadReporter | undefined;
   readonly #samples: Samples | undefined;
-  /** In a cluster, adds up the request counts of the workers; undefined without reports. */
-  readonly #workers: { close(): void } | undefined;
 
   constructor(options: BackendOptions) {
     const resolved = resolveBackendOptions(options);
     const { reports, limit, clock } = resolved;
-    if (reports !== undefined) {
-      let source: InFlightSource = this.#count;
-      if (cluster.isWorker) {
-        const workers = new WorkerCount(this.#count, clock, process);
-        this.#workers = workers;
-        source = workers;
-      } else this.#workers = new PrimaryCounts(cluster, clock);
+    // Callers see the workers of a cluster as one pod, and a worker knows only its own requests, so it reports nothing.
+    if (reports !== undefined && !cluster.isWorker) {
       this.#samples = new Samples({ ...reports, clock, count: this.#count, read: readText });
-      this.#reporter = new LoadReporter(source, this.#samples);
+      this.#reporter = new LoadReporter(this.#count, this.#samples);
     }
     const context = resolved.context ? new ServedContext() : undefined;
     this.context = context ?? noContext;
@@ -183,7 +175,6 @@ class ServingBackend implements Backend {
 
   async close(): Promise<void> {
     this.#samples?.close();
-    this.#workers?.close();
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -31,7 +31,10 @@ export type IncomingRequest = HttpRequest | GrpcRequest;
 
 /** Options of `createBackend`: load reports, a limit on requests, deadlines and priorities. An invalid option throws EVENKEEL_OPTION. */
 export interface BackendOptions {
-  /** What load reports contain for callers that ask for them; false = there are no reports. @defaultValue {}, see `ReportOptions` */
+  /**
+   * What load reports contain for callers that ask for them; false = there are no reports, as in every worker of `node:cluster`.
+   * @defaultValue {}, see `ReportOptions`
+   */
   readonly reports?: ReportOptions | false | undefined;
   /**
    * How many requests are served at once: `fixed(n)` or `adaptive()`. Further requests wait before they begin, and get 503
