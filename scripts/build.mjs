@@ -23,7 +23,9 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const dist = join(root, 'dist');
 /** What `register` loads when an app first needs it; not part of the package's interface. */
-const ofRegister = ['node-http', 'undici', 'grpc-js', 'pages'].map((name) => `./dist/register/${name}.js`);
+const ofRegister = ['node-http', 'pages', 'common'].map((name) => `./dist/register/${name}.js`);
+/** Engines of `register`, each a function of the `require` that gives it the copy of its library. */
+const engines = ['undici', 'grpc-js'];
 /** Written as they are published, for Nodes that are too old for anything else. */
 const asTheyAre = ['register/register.cjs', 'register/register.d.cts'];
 /** Runs before the peer is loaded that its importer imports: a chunk of its own, which `sideEffects` of package.json names. */
@@ -125,6 +127,33 @@ export async function bundle(input, dir) {
   await bundled.close();
 }
 
+/** Bundles the engines of `register`; what they import besides their adapter and its library is in `register/common.js`. */
+async function bundleEngines(dir) {
+  const { rolldown } = await import('rolldown');
+  for (const name of engines) {
+    const own = modules('register/', `adapter/${name}/`);
+    const bundled = await rolldown({
+      cwd: root,
+      input: { [name]: `src/register/${name}.ts` },
+      external: (id, _importer, isResolved) =>
+        isResolved ? !own.test(id) : id.startsWith('node:') || Object.keys(manifest().peerDependencies).includes(id),
+      platform: 'node',
+      tsconfig: 'tsconfig.json',
+    });
+    await bundled.write({
+      dir: join(dir, 'register'),
+      format: 'cjs',
+      entryFileNames: '[name].cjs',
+      paths: (id) => (id.startsWith(join(root, 'src')) ? './common.js' : id),
+      banner: 'module.exports = (require) => {\nconst exports = {};',
+      footer: 'return exports;\n};',
+      minify: false,
+      comments: { legal: true, annotation: false, jsdoc: false },
+    });
+    await bundled.close();
+  }
+}
+
 /** Bundles sources into a folder of their own and imports them: for benchmarks of what no entry point exports. */
 export async function importSources(...sources) {
   // Other sources share other chunks, under the same names; a chunk that is already loaded stays as it is.
@@ -205,6 +234,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     const folder = process.argv[3] ?? dist;
     await cutTypes(folder);
     await bundle(entryPoints(), folder);
+    await bundleEngines(folder);
     for (const file of asTheyAre) copyFileSync(join(root, 'src', file), join(folder, file));
     // npm makes the command executable only when it links the package, so `npx evenkeel` would fail after the next build.
     for (const command of Object.values(manifest().bin)) chmodSync(join(folder, relative('dist', command)), 0o755);

@@ -69,7 +69,7 @@ export const rooms = Object.entries({
   'adapter/mysql2/server': `${sql} npm:mysql2 adapter/mysql2`,
   'adapter/mysql2/cluster': `${sql} npm:mysql2 adapter/mysql2 adapter/mysql2/server`,
   'adapter/mysql2/follow-service': `${adapter} npm:mysql2 adapter/mysql2 adapter/mysql2/server`,
-  register: `index admin/index admin/page-rules metrics/index adapter npm:undici npm:@grpc/grpc-js`,
+  register: `index admin/index admin/page-rules metrics/index adapter runtime/peer-version npm:undici npm:@grpc/grpc-js`,
   cli: '*',
 }).map(([name, may]) => ({ name, may: words(may) }));
 

@@ -3,7 +3,7 @@
 //
 // Loaded by `node --require evenkeel/register`, and through NODE_OPTIONS by every Node of a container: npm, tsc, workers, scripts. So it is
 // written in JavaScript that Node 12 can parse, does nothing before an app calls what may be a Service, and whatever goes wrong leaves
-// the app as it was. What it needs from evenkeel is loaded by then, by engine of client: node-http.js, undici.js, grpc-js.js.
+// the app as it was. What it needs from evenkeel is loaded by then, by engine of client: node-http.js, undici.cjs, grpc-js.cjs.
 'use strict';
 
 const STATE = Symbol.for('evenkeel.register');
@@ -29,6 +29,12 @@ function leave(what, remedy) {
   const known = left.get(what);
   if (known === undefined) left.set(what, { count: 1, remedy });
   else known.count++;
+}
+
+/** One client cannot be balanced: it is left alone, everything else goes on. */
+function leaveClient(client, why, remedy) {
+  leave(client, remedy);
+  say(`EVENKEEL_REGISTER: ${client} is not balanced: ${String(why).split('\n')[0]}. Remedy: ${remedy}`);
 }
 
 /** Settings from the environment; throws for bad ones. */
@@ -141,8 +147,8 @@ function register() {
     if (settings.admin !== undefined || settings.metrics !== undefined) require('./pages.js').startPages(settings, say);
   }
 
-  /** Loads an engine when a client first needs it; undefined if it cannot be had. */
-  function engineOf(file, client) {
+  /** Loads an engine with `load` when `client` first needs it; undefined if it cannot be had. */
+  function engineOf(client, remedy, load) {
     let engine;
     let isLoaded = false;
     return () => {
@@ -151,21 +157,70 @@ function register() {
       isLoaded = true;
       try {
         prepare();
-        if (!isOff)
-          engine = require(file).createEngine({ listed: settings.services, excluded, config, shortName, giveUp });
+        const makes = isOff ? undefined : load();
+        if (makes !== undefined) {
+          engine = makes.createEngine({ listed: settings.services, excluded, config, shortName, giveUp });
+        }
       } catch (error) {
-        if (error && error.code === 'MODULE_NOT_FOUND' && client !== undefined) leave(client, `npm install ${client}`);
-        else if (error && error.code === 'ERR_MODULE_NOT_FOUND' && client !== undefined)
-          leave(client, `npm install ${client}`);
-        else giveUp(error);
+        // What the settings say is wrong for every client.
+        if (client === undefined || config === undefined || (error && error.code === 'EVENKEEL_OPTION')) giveUp(error);
+        else leaveClient(client, error && error.message, remedy);
       }
       return engine;
     };
   }
 
-  patchHttp(mayBeService, engineOf('./node-http.js'));
-  patchFetch(mayBeService, engineOf('./undici.js', 'undici'));
+  patchHttp(
+    mayBeService,
+    engineOf(undefined, undefined, () => require('./node-http.js')),
+  );
+  patchFetch(
+    mayBeService,
+    engineOf('undici', OTHER_UNDICI, () => engineWith('undici', findUndici())),
+  );
   patchModules(mayBeService, engineOf);
+}
+
+/** The engine of a library for one copy of it; undefined without one. */
+function engineWith(library, copy) {
+  if (copy === undefined) return undefined;
+  const file = `./${library.replace(/^@grpc./, '')}.cjs`;
+  return require(file)((name) => (name === library ? copy : require(name)));
+}
+
+/** Whether `library` works in this version and on this Node. */
+function fits(library, manifest) {
+  const { isInRange, peerRanges } = require('./common.js');
+  const node = /^>=(\d+)/.exec((manifest.engines || {}).node || '');
+  return isInRange(manifest.version, peerRanges[library]) && (node === null || Number(node[1]) <= major);
+}
+
+/** The names under which a copy of undici is looked for: an app may need an older one as `undici`. */
+const undiciNames = ['undici', 'undici7', 'undici8'];
+const OTHER_UNDICI = 'npm install undici7@npm:undici@7';
+
+/** A copy of undici that the engine can use, installed beside evenkeel or the app, under any of the names; undefined if there is none. */
+function findUndici() {
+  let other;
+  const { dirname } = require('path');
+  // The app's own folder is that of its program, not the one in which it was started: anybody may write there.
+  for (const folder of [__dirname].concat(process.argv[1] ? dirname(process.argv[1]) : [])) {
+    for (const name of undiciNames) {
+      try {
+        const manifest = require(require.resolve(`${name}/package.json`, { paths: [folder] }));
+        if (fits('undici', manifest)) return require(require.resolve(name, { paths: [folder] }));
+        if (other === undefined) other = `undici ${manifest.version}`;
+      } catch (error) {
+        if (!error || error.code !== 'MODULE_NOT_FOUND') throw error;
+      }
+    }
+  }
+  if (other === undefined) leave('undici', 'npm install undici');
+  else {
+    const { peerRanges } = require('./common.js');
+    leaveClient('undici', `it needs undici ${peerRanges.undici} beside ${other}`, OTHER_UNDICI);
+  }
+  return undefined;
 }
 
 function readConfig(path) {
@@ -497,45 +552,104 @@ function nativeClientOf(file) {
   );
 }
 
-/** Copies of undici and of grpc-js when they are loaded, by `require` and by `import`: both are CommonJS. Also native clients. */
+/**
+ * Copies of undici and of grpc-js when they are loaded, by `require` and by `import`: both are CommonJS. They are known by their files and
+ * by what is in them, whatever the app calls them. Also native clients.
+ */
 function patchModules(mayBeService, engineOf) {
   const Module = require('module');
-  const { dirname, join } = require('path');
-  const { _load: load } = Module;
-  const undici = /^undici$|[\\/]undici[^\\/]*[\\/]index(-fetch)?\.js$/;
-  const grpc = /^@grpc[\\/]grpc-js$|[\\/]@grpc[\\/]grpc-js[\\/]build[\\/]src[\\/]index\.js$/;
-  function balancedLoad(request, parent, isMain) {
-    const loaded = load.apply(this, arguments);
-    if (isOff || typeof request !== 'string') return loaded;
+  const { load } = Module.prototype;
+  const own = (exports, name) => {
+    const isObject = typeof exports === 'object' || typeof exports === 'function';
+    return isObject && exports !== null ? (Object.getOwnPropertyDescriptor(exports, name) || {}).value : undefined;
+  };
+  const look = (module, file) => {
     try {
-      if (undici.test(request)) {
+      if (/[\\/]build[\\/]src[\\/]index\.js$/.test(file)) {
+        if (own(module.exports, 'experimental') && own(module.exports, 'loadObject')) {
+          patchGrpc(module, mayBeService, engineOf);
+        }
+      } else if (/[\\/]index(-fetch)?\.js$/.test(file)) {
+        const isUndici = /[\\/]undici[^\\/]*[\\/]index/.test(file);
+        if (!isUndici && typeof own(module.exports, 'setGlobalDispatcher') !== 'function') return;
         balanceDispatchers();
-        patchSetter(loaded);
-      } else if (grpc.test(request)) {
-        const file = Module._resolveFilename(request, parent, isMain);
-        const folder = dirname(file);
-        const moduleOf = (name) => Module._cache[join(folder, name)];
-        patchGrpc(loaded, moduleOf('client.js'), moduleOf('channel.js'), mayBeService, engineOf);
-      } else if (request.endsWith('.node')) {
-        const client = nativeClientOf(Module._resolveFilename(request, parent, isMain));
+        patchSetter(module.exports);
+      } else if (file.endsWith('.node')) {
+        const client = nativeClientOf(file);
         if (client !== undefined && !left.has(client)) leave(client, nativeClients.get(client));
       }
     } catch (error) {
       giveUp(error);
     }
+  };
+  function balancedLoad(file) {
+    const result = load.apply(this, arguments);
+    if (!isOff) look(this, file);
+    return result;
+  }
+  Module.prototype.load = balancedLoad;
+  undo.push(() => {
+    if (Module.prototype.load === balancedLoad) Module.prototype.load = load;
+  });
+  // Loading http2 at every start would take longer than all else here.
+  const { _load } = Module;
+  function observedLoad(request) {
+    const loaded = _load.apply(this, arguments);
+    if (!isOff && (request === 'http2' || request === 'node:http2')) listHttp2(loaded, mayBeService);
     return loaded;
   }
-  Module._load = balancedLoad;
+  Module._load = observedLoad;
   undo.push(() => {
-    if (Module._load === balancedLoad) Module._load = load;
+    if (Module._load === observedLoad) Module._load = _load;
   });
+  // By what was loaded before us.
+  for (const file of Object.keys(Module._cache)) look(Module._cache[file], file);
+}
+
+let isHttp2Listed = false;
+
+/** Lists what HTTP/2 clients call Services and are not balanced: node:http2 itself, and grpc-js inside a bundle, which loads no file of its own. */
+function listHttp2(http2, mayBeService) {
+  if (isHttp2Listed) return;
+  isHttp2Listed = true;
+  const { connect } = http2;
+  const listedConnect = {
+    connect(authority, options) {
+      try {
+        const host = hostnameOf(authority);
+        if (!isOff && mayBeService(host)) {
+          if (!options || options.createConnection === undefined) {
+            leave('a client of node:http2', 'createHttp2Client or createSessionManager of evenkeel/http2 in its place');
+          } else if (isOfBundledGrpc(options)) {
+            leave(
+              `${GRPC} in a bundle`,
+              `leave ${GRPC} out of the bundle ("external"), so that it is loaded from node_modules`,
+            );
+          }
+        }
+      } catch (error) {
+        giveUp(error);
+      }
+      return connect.apply(this, arguments);
+    },
+  }.connect;
+  http2.connect = listedConnect;
+  undo.push(() => {
+    if (http2.connect === listedConnect) http2.connect = connect;
+  });
+}
+
+/** Only grpc-js asks for header blocks of any length; outside a bundle it does so from a file of its own. */
+function isOfBundledGrpc({ maxSendHeaderBlockLength }) {
+  if (maxSendHeaderBlockLength !== Number.MAX_SAFE_INTEGER) return false;
+  return !/[\\/]build[\\/]src[\\/]transport\.js/.test(String(new Error().stack));
 }
 
 const patchedUndici = new WeakSet();
 
 /** An app that replaces the global dispatcher: the new one is balanced from its first request on. */
 function patchSetter(loaded) {
-  const { setGlobalDispatcher } = loaded;
+  const { setGlobalDispatcher } = loaded || {};
   if (typeof setGlobalDispatcher !== 'function' || patchedUndici.has(loaded)) return;
   patchedUndici.add(loaded);
   loaded.setGlobalDispatcher = {
@@ -545,6 +659,8 @@ function patchSetter(loaded) {
     },
   }.setGlobalDispatcher;
 }
+
+const GRPC = '@grpc/grpc-js';
 
 /** Whether grpc-js sends calls to `host` through a proxy; it reads the same variables. */
 function usesProxy(host, options) {
@@ -558,13 +674,19 @@ function usesProxy(host, options) {
   return true;
 }
 
-const patchedGrpc = new WeakSet();
-
 /** Clients and channels of one copy of grpc-js, however they are made: all of them are made by these two classes. */
-function patchGrpc(grpc, clientModule, channelModule, mayBeService, engineOf) {
-  if (clientModule === undefined || channelModule === undefined || patchedGrpc.has(grpc)) return;
-  patchedGrpc.add(grpc);
-  const getEngine = engineOf('./grpc-js.js', '@grpc/grpc-js');
+function patchGrpc(module, mayBeService, engineOf) {
+  const [client, channel] = ['./client.js', './channel.js'].map((file) => module.require(file));
+  const { Client } = client;
+  const { ChannelImplementation: Channel } = channel;
+  if (typeof Client !== 'function' || typeof Channel !== 'function') return;
+  const getEngine = engineOf(GRPC, `npm install ${GRPC}@1`, () => {
+    const manifest = module.require('../../package.json');
+    if (fits(GRPC, manifest)) return engineWith(GRPC, module.exports);
+    const { peerRanges } = require('./common.js');
+    leaveClient(GRPC, `it needs ${peerRanges[GRPC]}, not ${manifest.version}`, `npm install ${GRPC}@1`);
+    return undefined;
+  });
   const hostOf = (address) => {
     const found = /^(?:dns:(?:\/\/[^/]*\/)?)?([^:/]+):\d+$/.exec(String(address));
     return found === null ? undefined : found[1];
@@ -576,10 +698,6 @@ function patchGrpc(grpc, clientModule, channelModule, mayBeService, engineOf) {
       return undefined;
     const engine = getEngine();
     if (engine === undefined) return undefined;
-    if (engine.grpc !== grpc) {
-      leave('@grpc/grpc-js', 'install evenkeel beside it, as a dependency of the app');
-      return undefined;
-    }
     try {
       // Undefined for an address that names no Service, such as one with a port that cannot be: grpc-js says what is wrong with it.
       return engine.optionsFor(String(address));
@@ -591,10 +709,8 @@ function patchGrpc(grpc, clientModule, channelModule, mayBeService, engineOf) {
   const hasOwnChannel = (options) => Boolean(options && (options.channelOverride || options.channelFactoryOverride));
   /** Whether a channel is being made for a client that is not to be balanced. */
   let isDecided = false;
-  const { Client } = clientModule.exports;
-  const { ChannelImplementation: Channel } = channelModule.exports;
   const named = (made, name) => Object.defineProperty(made, 'name', { value: name });
-  clientModule.exports.Client = named(
+  client.Client = named(
     class extends Client {
       constructor(address, credentials, options) {
         const own = optionsFor(address, options);
@@ -614,7 +730,7 @@ function patchGrpc(grpc, clientModule, channelModule, mayBeService, engineOf) {
     return Reflect.construct(Channel, [address, credentials, options], new.target || BalancedChannel);
   }
   BalancedChannel.prototype = Channel.prototype;
-  channelModule.exports.ChannelImplementation = named(Object.setPrototypeOf(BalancedChannel, Channel), Channel.name);
+  channel.ChannelImplementation = named(Object.setPrototypeOf(BalancedChannel, Channel), Channel.name);
 }
 
 const [major, minor] = process.versions.node.split('.').map(Number);

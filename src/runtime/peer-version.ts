@@ -31,9 +31,14 @@ export const peerRanges: Readonly<Record<string, string>> = {
  */
 export function checkPeer(peer: string, importer: string, checkedBy: string): void {
   if (!/\/check-version(-[a-z0-9-]+)?\.[jt]s$/.test(checkedBy)) return;
+  const range = peerRanges[peer];
   const version = installedVersion(peer);
-  const problem = version === undefined ? undefined : peerProblem(peer, version);
-  if (problem !== undefined) throw new EvenkeelError('EVENKEEL_OPTION', `${importer} ${problem}`);
+  if (range === undefined || version === undefined || isInRange(version, range)) return;
+  const [major] = numbersIn(range);
+  throw new EvenkeelError(
+    'EVENKEEL_OPTION',
+    `${importer} does not work with ${peer} ${version}, it needs ${range}. Install one that does: npm install ${peer}@${major}`,
+  );
 }
 
 function installedVersion(peer: string): string | undefined {
@@ -43,14 +48,6 @@ function installedVersion(peer: string): string | undefined {
   } catch {
     return undefined;
   }
-}
-
-/** Returns what is wrong with a version of a package, and what to install; undefined if its entry point works with it. */
-export function peerProblem(peer: string, version: string): string | undefined {
-  const range = peerRanges[peer];
-  if (range === undefined || isInRange(version, range)) return undefined;
-  const [major] = numbersIn(range);
-  return `does not work with ${peer} ${version}, it needs ${range}. Install one that does: npm install ${peer}@${major}`;
 }
 
 /**

@@ -877,7 +877,6 @@ describe('clients that are not balanced', () => {
           'a global dispatcher of undici that says how to connect',
           'compose it with appInterceptor() of evenkeel/undici',
         ],
-        ['@grpc/grpc-js', 'install evenkeel beside it, as a dependency of the app'],
         ['@grpc/grpc-js through a proxy', 'no_grpc_proxy=said.shop in the environment'],
         [
           '@temporalio/core-bridge',
