@@ -1,9 +1,10 @@
 /**
- * Releases the version that package.json names: checks, builds, packs, writes the list of components (SBOM), tags, publishes.
+ * Makes what a release publishes, for the version that package.json names: checks, builds, packs, writes the list of components (SBOM).
+ * The release workflow publishes it in a job in which nothing of this runs.
  *
- *   npm run release -- --dry-run                 everything but the tag and the publication; says what would refuse them
+ *   npm run release                              ends at once if something stands against publishing
+ *   npm run release -- --dry-run                 goes on, and says what stands against publishing
  *   npm run release -- --dry-run --skip-tests    the same without `npm test`, and says so
- *   npm run release                              in the release workflow only: npm proves there from which commit the package was made
  */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -38,8 +39,6 @@ function problems() {
   ];
   if (git(['status', '--porcelain']) !== '') found.push('the working tree has changes that are not committed');
   if (git(['tag', '--list', tag]) !== '') found.push(`the tag ${tag} exists`);
-  if (process.env.GITHUB_ACTIONS !== 'true')
-    found.push('this is not the release workflow, which alone can prove where a package comes from');
   if (values['skip-tests']) found.push('the tests were skipped');
   return found;
 }
@@ -101,12 +100,3 @@ const sbom = join(out, `evenkeel-${version}.cdx.json`);
 writeFileSync(sbom, billOfMaterials());
 const { bomFormat, specVersion, components } = JSON.parse(readFileSync(sbom, 'utf8'));
 say(`${sbom}: ${bomFormat} ${specVersion}, ${components.length} dependencies`);
-
-if (isDryRun) {
-  say(`would tag ${git(['rev-parse', '--short', 'HEAD'])} as ${tag} and publish ${tarball} with provenance`);
-} else {
-  git(['tag', '--annotate', tag, '--message', `evenkeel ${version}`]);
-  npm(['publish', tarball, '--provenance', '--access', 'public']);
-  git(['push', 'origin', tag]);
-  say('published');
-}

@@ -13,11 +13,23 @@ const files = readdirSync(join(root, '.github/workflows'));
 const workflows = files.map((file) => ({ file, ...parse(textOf(`.github/workflows/${file}`)) }));
 const nodes = /const nodes = \[([^\]]+)\]/.exec(textOf('scripts/matrix.mjs'))?.[1]?.split(', ').map(Number);
 
-describe.each(workflows)('the workflow $file', ({ permissions, jobs }) => {
+describe.each(workflows)('the workflow $file', ({ file, permissions, jobs }) => {
   const steps = Object.values(jobs).flatMap(({ steps }) => steps);
 
   test('may only read the repository, unless a job asks for more', () => {
     expect(permissions).toEqual({ contents: 'read' });
+  });
+
+  test('pins the actions of others by digest, or says that it must', () => {
+    const uses = [...textOf(`.github/workflows/${file}`).matchAll(/uses: (.*)/g)].map(([, action]) => action);
+    const isPinned = /@[0-9a-f]{40} # v\d+\.\d+\.\d+$|@v\d+\.\d+\.\d+ # TODO: pin /;
+    expect(uses.filter((action) => !isPinned.test(action ?? ''))).toEqual([]);
+  });
+
+  test('runs code of dependencies only in jobs that may write nothing and get no identity', () => {
+    const runsTheirCode = (/** @type {{ run?: string }} */ { run = '' }) => /npm (ci|install|test|run)\b/.test(run);
+    const trusted = Object.values(jobs).filter((job) => Object.values(job.permissions ?? {}).includes('write'));
+    expect(trusted.flatMap((job) => job.steps).filter(runsTheirCode)).toEqual([]);
   });
 
   test('has a timeout for every job', () => {
