@@ -33,7 +33,7 @@ export const rooms = Object.entries({
   observe: `${base} endpoint`,
   resolver: set,
   'resolver/kubernetes': `${set} resolver resolver/kubernetes/api resolver/kubernetes/slices resolver/kubernetes/watch`,
-  'resolver/kubernetes/api': `${set} resolver npm:@kubernetes/client-node`,
+  'resolver/kubernetes/api': `${set} resolver`,
   'resolver/kubernetes/slices': `${set} resolver resolver/kubernetes/api`,
   'resolver/kubernetes/watch': `${set} resolver resolver/kubernetes/api resolver/kubernetes/slices`,
   stage: `${set} credentials`,
@@ -70,7 +70,7 @@ export const rooms = Object.entries({
   'adapter/mysql2/cluster': `${sql} npm:mysql2 adapter/mysql2 adapter/mysql2/server`,
   'adapter/mysql2/follow-service': `${adapter} npm:mysql2 adapter/mysql2 adapter/mysql2/server`,
   register: `index admin/index admin/page-rules metrics/index adapter runtime/peer-version npm:undici npm:@grpc/grpc-js`,
-  cli: '*',
+  cli: '* npm:@kubernetes/client-node',
 }).map(([name, may]) => ({ name, may: words(may) }));
 
 /** Files that other rooms load on demand only: `import()`, or a type. */

@@ -5,6 +5,7 @@ import { checkServers } from '../resolver/dns-client.js';
 import type { KubernetesSettings, TargetOptions } from '../resolver/target.js';
 import { parseTarget, type Target } from '../resolver/target-grammar.js';
 import { quoted } from '../runtime/check.js';
+import type { KubeConfigFile } from './load-kube-config.js';
 
 /** A parsed `evenkeel doctor` command line. */
 export interface DoctorCommand {
@@ -15,6 +16,8 @@ export interface DoctorCommand {
   /** The host, if the target is an https URL. */
   readonly tlsHost: string | undefined;
   readonly options: TargetOptions & { readonly allowAddresses: AllowAddresses };
+  /** The kubeconfig that replaces the API server in `options`, which is loaded when the command runs. */
+  readonly kubeConfig: KubeConfigFile | undefined;
   /** The time limit for all checks, in ms. */
   readonly timeoutMs: number;
   readonly connect: boolean;
@@ -92,6 +95,7 @@ export function parseCommandLine(args: readonly string[]): Command {
       },
       kubernetes: kubernetesSettings(values),
     },
+    kubeConfig: kubeConfigFile(values),
     timeoutMs: seconds * 1_000,
     connect: !values['no-connect'],
     admin: values.admin === undefined ? undefined : pageUrl(values.admin),
@@ -113,7 +117,6 @@ function pageUrl(url: string): URL {
 type Values = ReturnType<typeof parse>['values'];
 
 function kubernetesSettings(values: Values): KubernetesSettings {
-  const { kubeconfig, context } = values;
   const server = values['api-server'];
   const [tokenFile, caFile] = [values['token-file'], values['ca-file']];
   if (server === undefined && (tokenFile ?? caFile) !== undefined) {
@@ -122,11 +125,14 @@ function kubernetesSettings(values: Values): KubernetesSettings {
   if (server !== undefined) {
     return { apiServer: server, credentials: { ...(tokenFile && { tokenFile }), ...(caFile && { caFile }) } };
   }
-  if (kubeconfig !== undefined || context !== undefined) {
-    return { kubeConfig: { ...(kubeconfig && { path: kubeconfig }), ...(context && { context }) } };
-  }
   const path = values['service-account'];
-  return path === undefined ? {} : { inCluster: { path } };
+  return path === undefined || kubeConfigFile(values) !== undefined ? {} : { inCluster: { path } };
+}
+
+function kubeConfigFile(values: Values): KubeConfigFile | undefined {
+  const { kubeconfig: path, context } = values;
+  if ((path ?? context) === undefined || values['api-server'] !== undefined) return undefined;
+  return { path, context };
 }
 
 function parse(args: readonly string[]) {

@@ -17,6 +17,7 @@ import type { DoctorCommand } from './command-line.js';
 import { diagnose } from './diagnose.js';
 import { usable } from './endpoints.js';
 import { follow, printEvent } from './follow.js';
+import { loadKubeConfig } from './load-kube-config.js';
 import { printReport } from './print.js';
 import { probeApi } from './probe-api.js';
 import { probeConnections } from './probe-connect.js';
@@ -33,7 +34,8 @@ export interface CommandContext {
 }
 
 /** Runs `evenkeel doctor`. Resolves to the exit code. */
-export async function doctor(command: DoctorCommand, { write, signal }: CommandContext): Promise<number> {
+export async function doctor(parsedCommand: DoctorCommand, { write, signal }: CommandContext): Promise<number> {
+  const command = await withKubeConfig(parsedCommand);
   const { target, parsed, options, json } = command;
   const facts = await examine(command, signal);
   const diagnosis = diagnose(parsed, facts);
@@ -43,6 +45,12 @@ export async function doctor(command: DoctorCommand, { write, signal }: CommandC
     await follow(target, options, signal, (event) => write(json ? `${JSON.stringify(event)}\n` : printEvent(event)));
   }
   return exitCodes[diagnosis.outcome];
+}
+
+async function withKubeConfig(command: DoctorCommand): Promise<DoctorCommand> {
+  if (command.kubeConfig === undefined) return command;
+  const kubeConfig = await loadKubeConfig(command.kubeConfig);
+  return { ...command, options: { ...command.options, kubernetes: { kubeConfig } } };
 }
 
 /** Runs all probes in parallel, then tries to connect to the endpoints. */

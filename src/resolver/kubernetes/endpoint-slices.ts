@@ -18,7 +18,7 @@ import type { Resolver } from '../resolver.js';
 import type { ApiAccess } from './api/api-access.js';
 import { type ApiCredentials, explicitAccess } from './api/explicit-access.js';
 import { type InClusterOptions, inClusterAccess } from './api/in-cluster.js';
-import { type KubeConfigLike, type KubeConfigOptions, kubeConfigAccess } from './api/kube-config.js';
+import { type KubeConfigLike, kubeConfigAccess } from './api/kube-config.js';
 import { SliceView, type ViewOptions } from './slice-view.js';
 
 /**
@@ -62,10 +62,11 @@ export interface EndpointSlicesOptions {
    */
   readonly credentials?: ApiCredentials | undefined;
   /**
-   * A kubeconfig to use, given as `{ path, context }` or as a loaded `KubeConfig` of the package `@kubernetes/client-node`, which must be
-   * installed. Cannot be combined with `apiServer`. @defaultValue none: evenkeel does not search for a kubeconfig
+   * A loaded `KubeConfig` of the package `@kubernetes/client-node`. Cannot be combined with `apiServer`.
+   * @defaultValue none: evenkeel does not search for a kubeconfig
+   * @see docs/guide/endpoint-slices.md#from-outside-the-cluster
    */
-  readonly kubeConfig?: KubeConfigOptions | KubeConfigLike | undefined;
+  readonly kubeConfig?: KubeConfigLike | undefined;
   /** Where a pod finds its service account, `{ path, env }`. For tests. @defaultValue where Kubernetes mounts it */
   readonly inCluster?: InClusterOptions | undefined;
   /** Whether the watch alone keeps the process alive. @defaultValue false */
@@ -100,7 +101,7 @@ export const endpointSlicesTable: OptionTable<EndpointSlicesSettings> = optionTa
   // These options select the API server. They are checked by the function that uses them.
   apiServer: anyOption<string>(),
   credentials: anyOption<ApiCredentials>(),
-  kubeConfig: anyOption<KubeConfigOptions | KubeConfigLike>(),
+  kubeConfig: anyOption<KubeConfigLike>(),
   inCluster: anyOption<InClusterOptions>(),
   keepsProcessAlive: booleanOption(false),
   streamingLists: booleanOption(true),

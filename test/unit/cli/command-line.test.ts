@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { help, parseCommandLine } from '../../../src/cli/command-line.js';
+import { type DoctorCommand, help, parseCommandLine } from '../../../src/cli/command-line.js';
 
 it('reads a target and its defaults', () => {
   expect(parseCommandLine(['doctor', 'orders.shop:http'])).toEqual({
@@ -51,11 +51,20 @@ it.each([
     ['--api-server', 'https://10.0.0.1', '--token-file', 't', '--ca-file', 'c'],
     { apiServer: 'https://10.0.0.1', credentials: { tokenFile: 't', caFile: 'c' } },
   ],
-  [['--kubeconfig', 'k', '--context', 'c'], { kubeConfig: { path: 'k', context: 'c' } }],
-  [['--context', 'c'], { kubeConfig: { context: 'c' } }],
   [['--service-account', '/sa'], { inCluster: { path: '/sa' } }],
 ])("reads the client's name and position: %j", (args, kubernetes) => {
   expect(parseCommandLine(['doctor', 'orders.shop:80', ...args])).toMatchObject({ options: { kubernetes } });
+});
+
+it.each([
+  [['--kubeconfig', 'k', '--context', 'c'], { path: 'k', context: 'c' }],
+  [['--context', 'c'], { context: 'c' }],
+  [['--kubeconfig', 'k', '--service-account', '/sa'], { path: 'k' }],
+  [['--kubeconfig', 'k', '--api-server', 'https://10.0.0.1'], undefined],
+])('keeps a kubeconfig for when the command runs: %j', (args, kubeConfig) => {
+  const command = parseCommandLine(['doctor', 'orders.shop:80', ...args]) as DoctorCommand;
+  expect(command.kubeConfig).toEqual(kubeConfig);
+  expect(command.options.kubernetes).not.toHaveProperty('inCluster');
 });
 
 it('shows help before anything else, and without arguments', () => {

@@ -34,8 +34,8 @@ const cases = [
   ['Kubernetes is loaded when needed', 'resolver/a', `export const later = () => import('./kubernetes/a.js');`],
   ['and not before', 'resolver/a', `export { a } from './kubernetes/a.js';`, 'may not'],
   ['its types may be named', 'resolver/a', `export type { A } from './kubernetes/a.js';`],
-  ['what reads the API may use its peer', 'resolver/kubernetes/api/a', `import '@kubernetes/client-node';`],
-  ['and nothing else', 'resolver/kubernetes/watch/a', `import '@kubernetes/client-node';`, 'package'],
+  ['the command line may load a kubeconfig', 'cli/a', `import '@kubernetes/client-node';`],
+  ['and nothing else', 'resolver/kubernetes/api/a', `import '@kubernetes/client-node';`, 'package'],
   ['the Kubernetes entry point knows no pool', 'resolver/kubernetes/a', `import '../../pool/pool.js';`, 'may not'],
   ['the main entry point holds no adapter', 'index', `export * from './adapter/undici/a.js';`, 'may not'],
   [

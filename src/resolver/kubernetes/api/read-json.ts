@@ -2,14 +2,12 @@ import { asError } from '../../../errors.js';
 import type { ApiReply } from './api-client.js';
 import { ApiFailure, statusFailure } from './api-failure.js';
 import { ByteBuffer } from './byte-buffer.js';
-import { type JsonBudget, parseJson } from './json-text.js';
 import { parseStatus } from './status.js';
 
 const MAX_ERROR_BYTES = 64 * 1024;
-const MAX_ERROR_CONTAINERS = 10_000;
 
 /** How much more of a response from the API server may be read. */
-export interface ReadBudget extends JsonBudget {
+export interface ReadBudget {
   bytes: number;
 }
 
@@ -17,7 +15,7 @@ export interface ReadBudget extends JsonBudget {
 export async function readFailure(reply: ApiReply): Promise<ApiFailure> {
   let status: unknown;
   try {
-    status = await readJson(reply, { bytes: MAX_ERROR_BYTES, containers: MAX_ERROR_CONTAINERS }, 'error');
+    status = await readJson(reply, { bytes: MAX_ERROR_BYTES }, 'error');
   } catch {
     // If the body of the response is not JSON or is cut short, the status code has to be enough.
   }
@@ -33,15 +31,10 @@ export async function readJson(reply: ApiReply, budget: ReadBudget, what: string
     body.push(chunk);
   });
   try {
-    return parseJson(body.take(), budget);
+    return JSON.parse(body.take());
   } catch (cause) {
-    throw new ApiFailure(
-      'protocol',
-      what,
-      `the ${what} is not JSON that evenkeel reads: ${asError(cause).message.slice(0, 80)}`,
-      {
-        cause,
-      },
-    );
+    throw new ApiFailure('protocol', what, `the ${what} is not JSON: ${asError(cause).message.slice(0, 80)}`, {
+      cause,
+    });
   }
 }

@@ -6,7 +6,6 @@ import type { EndpointSlice } from './endpoint-slice.js';
 
 /** The most bytes of a Service object that are read. The API server stores no object larger than 1.5 MiB. */
 const MAX_SERVICE_BYTES: number = 4 * 1024 * 1024;
-const MAX_SERVICE_CONTAINERS = 100_000;
 
 /** One port of a Service. */
 export interface ServicePort {
@@ -53,7 +52,7 @@ export async function readService(
   const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/services/${encodeURIComponent(service)}`;
   const reply = await client.get({ path, query: {}, signal });
   if (reply.status !== 200) throw await readFailure(reply);
-  const object = await readJson(reply, { bytes: MAX_SERVICE_BYTES, containers: MAX_SERVICE_CONTAINERS }, 'Service');
+  const object = await readJson(reply, { bytes: MAX_SERVICE_BYTES }, 'Service');
   return parseService(object);
 }
 

@@ -10,8 +10,6 @@ const PAGE_LIMIT = '500';
  * `maxEndpoints`.
  */
 const MAX_LIST_BYTES = 20 * 1024 * 1024;
-/** The most objects and arrays in all pages of a list. An endpoint has at most ten. */
-const MAX_LIST_CONTAINERS = 1_000_000;
 /** The most pages of a list. Without this limit, a faulty server could send further pages forever. */
 const MAX_PAGES = 1_000;
 
@@ -55,7 +53,7 @@ async function listPages(
   signal: AbortSignal,
 ): Promise<SliceList> {
   const items: Unchecked[] = [];
-  const budget = { bytes: MAX_LIST_BYTES, containers: MAX_LIST_CONTAINERS };
+  const budget = { bytes: MAX_LIST_BYTES };
   let next = '';
   for (let pages = 0; pages < MAX_PAGES; pages++) {
     // The continue token of the last page already includes the version of the list.

@@ -1,10 +1,6 @@
-import { parseJson } from '../api/json-text.js';
 import { LineError } from '../api/line-reader.js';
 import { parseStatus, type StatusFacts } from '../api/status.js';
 import { isObject, metadataOf, textOf, type Unchecked } from '../api/unchecked.js';
-
-/** The most objects and arrays in one event of a watch. The largest possible slice, with 1,000 endpoints, has about 10,000. */
-const MAX_CONTAINERS = 250_000;
 
 /** A parsed line of a watch. */
 export type WatchEvent =
@@ -27,9 +23,9 @@ export type WatchEvent =
 export function parseWatchEvent(line: string): WatchEvent {
   let event: unknown;
   try {
-    event = parseJson(line, { containers: MAX_CONTAINERS });
+    event = JSON.parse(line);
   } catch (cause) {
-    throw new LineError(`a line is not JSON that evenkeel reads: ${excerpt(line)}`, { cause });
+    throw new LineError(`a line is not JSON: ${excerpt(line)}`, { cause });
   }
   const type = isObject(event) ? textOf(event.type) : undefined;
   const object = isObject(event) && isObject(event.object) ? event.object : undefined;

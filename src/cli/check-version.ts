@@ -1,3 +1,3 @@
-import { checkPeer } from '../../../runtime/peer-version.js';
+import { checkPeer } from '../runtime/peer-version.js';
 
 checkPeer('@kubernetes/client-node', 'a kubeconfig', import.meta.url);
