@@ -13,7 +13,7 @@ import {
   setByHttp,
   valueFor,
 } from '../kit/index.js';
-import { detectHttp2, type SpokenSocket } from './prior-knowledge.js';
+import { detectHttp2, type Http2Answer, type SpokenSocket } from './prior-knowledge.js';
 
 /** The `tls` option: TLS settings, or a function that returns them for each new connection. */
 export type TlsOption = PerEndpoint<ConnectionOptions>;
@@ -39,7 +39,7 @@ export interface DialOptions {
 export interface DialErrors {
   /** Creates the error for a connection that took too long to open. */
   timedOut(message: string): Error;
-  /** Creates the error for a connection that the other side closed before it was established. */
+  /** Creates the error for a connection that the other side closed, or made unusable, before it was established. */
   closed(message: string): Error;
 }
 
@@ -184,10 +184,15 @@ export function dialler(
       probeSocket.unref();
       const giveUp = (): void => void probeSocket.destroy();
       socket.once('close', giveUp);
-      const answered = (isHttp2: boolean): void => {
+      const answered = (answer: Http2Answer): void => {
         socket.off('close', giveUp);
-        asks = isHttp2;
-        if (isHttp2) socket.alpnProtocol = 'h2';
+        asks = answer.isHttp2;
+        // A request would wait in Node's session for as long as the pod allows none.
+        if (answer.isHttp2 && answer.streams === 0) {
+          socket.destroy(errors.closed(`${endpointAddress(endpoint)} allows no HTTP/2 streams at present`));
+          return;
+        }
+        if (answer.isHttp2) socket.alpnProtocol = 'h2';
         settle(undefined, socket);
       };
       detectHttp2(probeSocket, answered, (error) => socket.destroy(error));
