@@ -53,7 +53,6 @@ export {
 export type { AttemptReason, TracedAttempt, TracedCall } from './observe/traces.js';
 export * from './picker/all.js';
 export type { HashOptions } from './picker/hash.js';
-export type { HotColdOptions } from './picker/hot-cold.js';
 export type { P2cOptions } from './picker/p2c.js';
 export {
   fits,

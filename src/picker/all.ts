@@ -1,6 +1,5 @@
 /** Every picker of the library, by the name that users call it by. */
 export { hash } from './hash.js';
-export { hotCold } from './hot-cold.js';
 export { leastLoaded, neverQueue, shortestExpectedDelay } from './least-loaded.js';
 export { p2c } from './p2c.js';
 export { preferenceOrder } from './preference-order.js';

@@ -16,7 +16,6 @@ import {
   type PickRequest,
   type PickSet,
 } from './picker.js';
-import { Ring } from './ring.js';
 
 /**
  * Options of `hash`: how keys map to endpoints, and when an endpoint has too many calls to take its keys' calls. Invalid options throw
@@ -27,10 +26,9 @@ export interface HashOptions {
    * How keys map to endpoints.
    * - `auto`: rendezvous up to 16 endpoints, Maglev above. When a Service grows past 16, nearly all its keys move once.
    * - `maglev`: always Maglev: no such jump, but a few more keys move when a small set changes.
-   * - `ring`: a ring of 160 points per endpoint.
    * @defaultValue 'auto'
    */
-  readonly method?: 'auto' | 'maglev' | 'ring' | undefined;
+  readonly method?: 'auto' | 'maglev' | undefined;
   /**
    * How many times its fair share of the calls in flight an endpoint may have before its keys' calls go to other endpoints, at least 1.05;
    * Infinity = no limit. The count covers the calls of this process, and those of all clients while servers report them. @defaultValue
@@ -59,7 +57,7 @@ export interface HashOptions {
 }
 
 export const hashTable: OptionTable<Complete<HashOptions>> = optionTable('hash', {
-  method: choiceOption('auto', ['auto', 'maglev', 'ring']),
+  method: choiceOption('auto', ['auto', 'maglev']),
   maxLoadRatio: numberOption(Number.POSITIVE_INFINITY, { min: 1.05, infinite: true }),
   minInFlight: numberOption(1, { min: 1, max: 1_000_000, integer: true }),
   placeBy: choiceOption('address', ['address', 'name']),
@@ -100,7 +98,7 @@ interface Mapping {
   readonly weights: readonly number[];
   readonly equal: boolean;
   readonly method: string;
-  readonly table: MaglevTable | Ring | undefined;
+  readonly table: MaglevTable | undefined;
   /** The hash of each endpoint's name, for scoring endpoints (rendezvous). */
   readonly hashes: Int32Array;
 }
@@ -266,9 +264,8 @@ function mappingOf(
   if (before?.method === method && sameList(before.names, names) && sameList(before.weights, weights)) return before;
   const equal = weights.every((weight) => weight === weights[0]);
   const hashes = Int32Array.from(names, (name) => hash32(name));
-  let table: MaglevTable | Ring | undefined;
-  if (names.length > 0 && method === 'ring') table = new Ring(names, weights);
-  else if (names.length > RENDEZVOUS_UP_TO || (names.length > 1 && method === 'maglev')) {
+  let table: MaglevTable | undefined;
+  if (names.length > RENDEZVOUS_UP_TO || (names.length > 1 && method === 'maglev')) {
     table = new MaglevTable(names, weights);
   }
   return { names, weights, equal, method, table, hashes };

@@ -4,7 +4,6 @@ import { peakEwma } from '../../src/load/peak-ewma.js';
 import { relativeLatency } from '../../src/load/relative-latency.js';
 import { reported } from '../../src/load/reported.js';
 import { hash } from '../../src/picker/hash.js';
-import { hotCold } from '../../src/picker/hot-cold.js';
 import { leastLoaded, neverQueue, shortestExpectedDelay } from '../../src/picker/least-loaded.js';
 import { p2c } from '../../src/picker/p2c.js';
 import { preferenceOrder } from '../../src/picker/preference-order.js';
@@ -19,14 +18,11 @@ import { type PickerContract, pickerContract } from './picker.js';
  * - In turns: at most one call ahead or behind, 1 in 490; × 1.01. Turns that load may bring forward: × 1.03.
  * - Busy, by load: calls in flight are whole numbers. With one per endpoint, an endpoint whose share is half a call has
  *   none or one, so up to twice its share: × 2.
- * - On a ring: 160 points give a standard deviation of 8 %, 16 points (a tenth of the mean weight) 25 %; two and a half
- *   of those × 1.65. Positions are fixed by the names, so this is no matter of seeds.
  */
 const drawn = 1.25;
 const turns = 1.01;
 const turnsByLoad = 1.03;
 const busy = 2;
-const onRing = 1.65;
 
 const pickers: readonly Pick<PickerContract, 'name' | 'picker' | 'idleBound' | 'busyBound' | 'keyed'>[] = [
   { name: 'random', picker: random(), idleBound: drawn, busyBound: drawn },
@@ -47,10 +43,8 @@ const pickers: readonly Pick<PickerContract, 'name' | 'picker' | 'idleBound' | '
     idleBound: 'the heaviest are always quickest for an idle client',
     busyBound: 'light endpoints are used only when the heavy ones have a queue',
   },
-  { name: 'hotCold', picker: hotCold(), idleBound: drawn, busyBound: busy },
   { name: 'hash', picker: hash(), idleBound: drawn, busyBound: drawn, keyed: true },
   { name: 'hash by Maglev', picker: hash({ method: 'maglev' }), idleBound: drawn, busyBound: drawn, keyed: true },
-  { name: 'hash by ring', picker: hash({ method: 'ring' }), idleBound: onRing, busyBound: onRing, keyed: true },
   { name: 'hash, bounded', picker: hash({ maxLoadRatio: 1.25 }), idleBound: drawn, busyBound: busy, keyed: true },
   { name: 'hash without keys', picker: hash(), idleBound: drawn, busyBound: busy },
 ];

@@ -3,7 +3,6 @@ import { createBalancer } from '../../src/balancer/balancer.js';
 import type { Lease } from '../../src/call/lease.js';
 import type { LoadFactory } from '../../src/load/load.js';
 import { peakEwma } from '../../src/load/peak-ewma.js';
-import { hotCold } from '../../src/picker/hot-cold.js';
 import { leastLoaded } from '../../src/picker/least-loaded.js';
 import { p2c } from '../../src/picker/p2c.js';
 import type { PickerFactory } from '../../src/picker/picker.js';
@@ -127,7 +126,6 @@ const pickers: readonly [string, Pick<Start, 'picker' | 'load'>][] = [
   ['p2c by latency', { load: peakEwma() }],
   ['round robin', { picker: roundRobin() }],
   ['least loaded', { picker: leastLoaded() }],
-  ['hot-cold', { picker: hotCold() }],
 ];
 
 describe.each(Object.entries(networks))('1,000 clients that start together, pods %s', (_name, network) => {

@@ -53,7 +53,6 @@ async function textbook(images: string | undefined, clients: number): Promise<vo
     strategies.leastLoaded,
     strategies.standard,
     strategies.p2cByLatency,
-    strategies.hotCold,
   ]) {
     const world = new World({
       seed: SEED,

@@ -29,7 +29,6 @@ describe.each(SEEDS)('one of 11 servers takes 2 s for half of its calls, deadlin
     [strategies.standard, 0.9991],
     [strategies.p2cByLatency, 0.9975],
     [strategies.leastByLatency, 0.9975],
-    [strategies.hotCold, 0.9975],
   ];
   it.each(bounds.map(([strategy, bound]) => [strategy.name, bound, strategy] as const))(
     '%s without ejection: at least %f succeed',

@@ -2,7 +2,6 @@ import { inFlight } from '../../../src/load/in-flight.js';
 import { peakEwma } from '../../../src/load/peak-ewma.js';
 import { relativeLatency } from '../../../src/load/relative-latency.js';
 import { hash } from '../../../src/picker/hash.js';
-import { hotCold } from '../../../src/picker/hot-cold.js';
 import { leastLoaded, neverQueue, shortestExpectedDelay } from '../../../src/picker/least-loaded.js';
 import { p2c } from '../../../src/picker/p2c.js';
 import { random } from '../../../src/picker/random.js';
@@ -22,8 +21,7 @@ type StrategyName =
   | 'hash'
   | 'standard'
   | 'p2cByLatency'
-  | 'leastByLatency'
-  | 'hotCold';
+  | 'leastByLatency';
 
 /** Every picker, over the loads it is meant for. */
 export const strategies: Readonly<Record<StrategyName, Strategy>> = {
@@ -38,7 +36,6 @@ export const strategies: Readonly<Record<StrategyName, Strategy>> = {
   standard: { name: 'p2c, relativeLatency', picker: p2c(), load: relativeLatency() },
   p2cByLatency: { name: 'p2c, peakEwma', picker: p2c(), load: peakEwma() },
   leastByLatency: { name: 'leastLoaded, peakEwma', picker: leastLoaded(), load: peakEwma() },
-  hotCold: { name: 'hotCold, peakEwma', picker: hotCold(), load: peakEwma() },
 };
 
 /** Those that look at latency. */
@@ -46,7 +43,6 @@ export const latencyAware: readonly Strategy[] = [
   strategies.standard,
   strategies.p2cByLatency,
   strategies.leastByLatency,
-  strategies.hotCold,
 ];
 
 export const allStrategies: readonly Strategy[] = Object.values(strategies);

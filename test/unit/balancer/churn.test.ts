@@ -7,7 +7,6 @@ import { inFlight } from '../../../src/load/in-flight.js';
 import { peakEwma } from '../../../src/load/peak-ewma.js';
 import { reported } from '../../../src/load/reported.js';
 import { hash } from '../../../src/picker/hash.js';
-import { hotCold } from '../../../src/picker/hot-cold.js';
 import { leastLoaded, neverQueue, shortestExpectedDelay } from '../../../src/picker/least-loaded.js';
 import { p2c } from '../../../src/picker/p2c.js';
 import type { PickerFactory } from '../../../src/picker/picker.js';
@@ -38,12 +37,10 @@ const pickers: Record<string, PickerFactory> = {
   leastLoaded: leastLoaded(),
   shortestExpectedDelay: shortestExpectedDelay(),
   neverQueue: neverQueue(),
-  hotCold: hotCold(),
   weightedRoundRobin: weightedRoundRobin(),
   hash: hash(),
   'hash, bounded': hash({ maxLoadRatio: 1.1 }),
   'hash by Maglev': hash({ method: 'maglev', maxLoadRatio: 2 }),
-  'hash by a ring': hash({ method: 'ring' }),
 };
 const loads = { inFlight: inFlight(), peakEwma: peakEwma(), reported: reported() };
 const stages: Record<string, () => readonly StageFactory[]> = {

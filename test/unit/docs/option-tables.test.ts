@@ -25,7 +25,6 @@ import { balancerTable } from '../../../src/balancer/balancer-options.js';
 import { peakEwmaTable } from '../../../src/load/peak-ewma.js';
 import { reportedTable } from '../../../src/load/reported.js';
 import { hashTable } from '../../../src/picker/hash.js';
-import { hotColdTable } from '../../../src/picker/hot-cold.js';
 import { p2cTable } from '../../../src/picker/p2c.js';
 import { prefixKeyTable, promptKeyTable } from '../../../src/picker/request-key.js';
 import { weightedRoundRobinTable } from '../../../src/picker/weighted-round-robin.js';
@@ -65,7 +64,6 @@ const groups: Readonly<Record<string, OptionGroup>> = {
   PushbackOptions: { file: 'stage/pushback', table: pushbackTable },
   P2cOptions: { file: 'picker/p2c', table: p2cTable },
   WeightedRoundRobinOptions: { file: 'picker/weighted-round-robin', table: weightedRoundRobinTable },
-  HotColdOptions: { file: 'picker/hot-cold', table: hotColdTable },
   HashOptions: { file: 'picker/hash', table: hashTable },
   PromptKeyOptions: { file: 'picker/request-key', table: promptKeyTable },
   PrefixKeyOptions: { file: 'picker/request-key', table: prefixKeyTable },

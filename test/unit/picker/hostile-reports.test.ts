@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { LoadReport, Outcome } from '../../../src/endpoint/outcome.js';
 import { type ReportedOptions, reported } from '../../../src/load/reported.js';
-import { hotCold } from '../../../src/picker/hot-cold.js';
 import { leastLoaded, neverQueue, shortestExpectedDelay } from '../../../src/picker/least-loaded.js';
 import { p2c } from '../../../src/picker/p2c.js';
 import type { Picker, PickerFactory } from '../../../src/picker/picker.js';
@@ -30,7 +29,6 @@ const pickers: readonly [string, PickerFactory][] = [
   ['least loaded', leastLoaded()],
   ['shortest expected delay', shortestExpectedDelay()],
   ['never queue', neverQueue()],
-  ['hot-cold', hotCold()],
 ];
 
 /** Shares of `calls` against an even one, with `busy` calls running at a time; the first endpoint reports `report`. */

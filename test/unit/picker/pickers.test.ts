@@ -3,7 +3,6 @@ import { outcomes } from '../../../src/endpoint/outcome.js';
 import { inFlight } from '../../../src/load/in-flight.js';
 import { peakEwma } from '../../../src/load/peak-ewma.js';
 import { reported } from '../../../src/load/reported.js';
-import { hotCold } from '../../../src/picker/hot-cold.js';
 import { leastLoaded, neverQueue, shortestExpectedDelay } from '../../../src/picker/least-loaded.js';
 import { p2c } from '../../../src/picker/p2c.js';
 import type { Picker, PickerFactory } from '../../../src/picker/picker.js';
@@ -393,88 +392,6 @@ describe('weighted round robin', () => {
     claiming.end(0, 0, { kind: 'success', report: { rpsFractional: 1e6, cpuUtilization: 1 } }, 0);
     const after = inTurn(over(weightedRoundRobin(), members), members, 1_000);
     expect(after.filter((index) => index === 0)).toHaveLength(600);
-  });
-});
-
-describe('hot-cold', () => {
-  it('picks the fastest of those that are not busy', () => {
-    const members = subchannels(5, peakEwma());
-    members.forEach((member, index) => {
-      member.start(0);
-      member.end(0, index === 2 ? 10 : 100, outcomes.success, 0);
-    });
-    const picker = over(hotCold({ choices: 16 }), members);
-    let quickest = 0;
-    for (let call = 0; call < 1_000; call++) if (picker.pick(request({ nowMs: 100 })) === members[2]) quickest++;
-    // Sixteen draws of five miss one in (3 / 4)^16 = 1 % of the picks.
-    expect(quickest).toBeGreaterThan(960);
-  });
-
-  it('does not pick the fastest when it is busier than most, so that it cannot attract all calls', () => {
-    const members = subchannels(10, peakEwma());
-    members.forEach((member, index) => {
-      member.start(0);
-      member.end(0, index === 2 ? 1 : 100, outcomes.success, 0);
-    });
-    const picker = over(hotCold({ choices: 16 }), members);
-    for (let call = 0; call < 400; call++) (picker.pick(request({ nowMs: 100 })) as TestSubchannel).start(100);
-    // A hundred times as quick by its latency, and yet far from a hundred times the calls.
-    const others = members.filter((_, index) => index !== 2).map(({ inFlight: calls }) => calls);
-    expect((members[2] as TestSubchannel).inFlight).toBeLessThan(3 * Math.max(...others));
-  });
-});
-
-describe('hot-cold, where latency and calls in flight disagree', () => {
-  /** Members with a latency and calls in flight each, at 1 s. */
-  function measured(each: readonly (readonly [ms: number, calls: number])[]): TestSubchannel[] {
-    const members = subchannels(each.length, peakEwma());
-    each.forEach(([ms, calls], index) => {
-      const member = members[index] as TestSubchannel;
-      member.start(0);
-      member.end(1_000 - ms, 1_000, outcomes.success, 1_000 - ms);
-      occupy(member, calls);
-    });
-    return members;
-  }
-  const pick = (picker: Picker): TestSubchannel => picker.pick(request({ nowMs: 1_000 })) as TestSubchannel;
-
-  it('does not pick the few that are busy, however fast they are, as long as they are few', () => {
-    const idle = new Array<[number, number]>(18).fill([100, 0]);
-    const members = measured([...idle, [1, 5], [1, 5]]);
-    const picker = over(hotCold(), members);
-    const busy = Array.from({ length: 1_000 }, () => pick(picker)).filter(({ inFlight: calls }) => calls > 0);
-    // All five draws are of the two in fewer than one of 10,000 picks.
-    expect(busy.length).toBeLessThan(3);
-  });
-
-  it('picks the one with the fewest calls when all it drew are busy', () => {
-    const members = measured([
-      [1, 3],
-      [1_000, 1],
-      [100, 2],
-      [100, 2],
-      [100, 2],
-    ]);
-    const firsts = Array.from({ length: 100 }, (_, seed) =>
-      pick(hotCold({ choices: 16 })(pickSet(members), undefined, { rng: seededRng(seed) })),
-    );
-    // Sixteen draws of five miss one in (3 / 4)^16 = 1 % of the picks.
-    expect(firsts.filter((picked) => picked === members[1]).length).toBeGreaterThan(90);
-  });
-
-  it('passes what it knows about busy ones on to the next picker', () => {
-    const members = measured([
-      [1, 5],
-      [1_000, 4],
-      [1_000, 5],
-    ]);
-    const first = over(hotCold({ choices: 16 }), members);
-    for (let call = 0; call < 500; call++) pick(first);
-    // Five calls are usual here, so nobody is busy and the quickest is taken, by the first pick as well.
-    const nexts = Array.from({ length: 100 }, (_, seed) =>
-      pick(hotCold({ choices: 16 })(pickSet(members), first, { rng: seededRng(seed) })),
-    );
-    expect(nexts.filter((picked) => picked === members[0]).length).toBeGreaterThan(90);
   });
 });
 
