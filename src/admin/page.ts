@@ -56,7 +56,7 @@ function pod({ endpoint, rate }, most) {
     make('span', 'state ' + status + (why && status === 'ready' ? ' avoided' : ''), status),
     make('span', 'bar', bar),
     make('span', 'num', rate.toFixed(rate < 10 ? 1 : 0) + '/s'),
-    make('span', 'why', endpoint.inFlight + ' in flight' + (endpoint.place ? ', place ' + endpoint.place : '') + (relativeCost >= 0 ? ', cost ' + relativeCost.toFixed(1) + '×' : '') +
+    make('span', 'why', endpoint.inFlight + ' in flight' + (relativeCost >= 0 ? ', cost ' + relativeCost.toFixed(1) + '×' : '') +
       ', weight ' + endpoint.weight.toFixed(2) + ', ' + endpoint.failed + ' failed' + (why ? ' · ' + why : endpoint.lastError ? ' · last error: ' + endpoint.lastError : '')));
 }
 function countsByStatus(endpoints) {

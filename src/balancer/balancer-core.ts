@@ -154,7 +154,6 @@ export class BalancerCore<C> implements LeaseOwner<C> {
         refused: this.#refused + this.outside.refused,
         shed: this.#room.shed,
       },
-      currentPicker: this.#currentPicker,
       nowMs: this.clock.now(),
     });
   }
@@ -187,10 +186,6 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   callEnded(subchannel: Subchannel<C>): void {
     if (this.#currentPicker.wantsEnds) this.#currentPicker.ended(subchannel);
     this.#room.wake();
-  }
-
-  placeOf(subchannel: Subchannel<C>): number | undefined {
-    return this.#currentPicker.placeOf(subchannel);
   }
 
   misused(value: unknown): Outcome {

@@ -4,7 +4,7 @@ import type { LoadFactory } from '../load/load.js';
 import { relativeLatency } from '../load/relative-latency.js';
 import { type Observer, observerEventNames } from '../observe/observer.js';
 import type { PickerFactory } from '../picker/picker.js';
-import { preferenceOrder } from '../picker/preference-order.js';
+import { rotatingAperture } from '../picker/rotating-aperture.js';
 import { type PoolOptions, type ResolvedPoolOptions, resolvePoolOptions } from '../pool/pool-options.js';
 import type { Transport } from '../pool/transport.js';
 import type { Resolver } from '../resolver/resolver.js';
@@ -33,7 +33,7 @@ import { checkLimit, checkLoad, checkPicker, checkStages } from './plugged-in.js
 export interface BalancingOptions {
   /** Where endpoints come from: a resolver, or a target string such as `orders.shop:8080`. @defaultValue the entry point's own target */
   readonly resolver?: Resolver | string | undefined;
-  /** How an endpoint is chosen. @defaultValue preferenceOrder() @see docs/reference/pickers.md */
+  /** How an endpoint is chosen. @defaultValue rotatingAperture() @see docs/reference/pickers.md */
   readonly picker?: PickerFactory | undefined;
   /**
    * How load is measured. @defaultValue relativeLatency(); inFlight() with `roundRobin()` and `random()`, which read no load
@@ -119,7 +119,7 @@ export const balancingTable: OptionTable<BalancingSettings> = optionTable('optio
   picker: {
     // The default picker is created for each balancer, as if the caller had passed it.
     get default() {
-      return preferenceOrder();
+      return rotatingAperture();
     },
     check(_name: string, value: unknown) {
       checkPicker(value as PickerFactory);

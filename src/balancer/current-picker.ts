@@ -1,4 +1,3 @@
-import { RuledLoad } from '../load/load-rule.js';
 import type { Warnings } from '../observe/warnings.js';
 import { p2c } from '../picker/p2c.js';
 import {
@@ -8,7 +7,6 @@ import {
   type PickRequest,
   type PickSet,
 } from '../picker/picker.js';
-import { keepsOrder, placeOf } from '../picker/preference-order.js';
 import type { Member } from '../pool/pool.js';
 import { Subchannel } from '../pool/subchannel.js';
 import { ignoreRejection } from '../runtime/ignore-rejection.js';
@@ -32,8 +30,6 @@ export class CurrentPicker<C> {
   /** How many picks are left for the few subchannels that the picker was built for; -1 = the picker was built for all subchannels. */
   firstLeft = -1;
   #set: PickSet<Subchannel<C>> | undefined;
-  /** Whether the endpoints of `#set` can be kept in an order of preference; undefined until it is needed. */
-  #isOrdered: boolean | undefined;
   #members: readonly Member<C>[] = [];
 
   constructor(factory: PickerFactory, rng: Rng, warnings: Warnings) {
@@ -63,24 +59,7 @@ export class CurrentPicker<C> {
       this.firstLeft = -1;
     }
     this.#set = set;
-    this.#isOrdered = undefined;
     this.#build(set, this.picker);
-  }
-
-  /**
-   * The place of a subchannel in the client's order of preference, from 1. Undefined if no order is kept: with another picker, with fewer
-   * than four endpoints, or with different weights.
-   */
-  placeOf({ load }: Subchannel<C>): number | undefined {
-    this.#isOrdered ??= this.#set !== undefined && keepsOrder(this.#set);
-    return this.#isOrdered ? placeOf(load) : undefined;
-  }
-
-  /** How many endpoints were raised in the order of preference so far; undefined if no order is kept. */
-  get raises(): number | undefined {
-    const first = this.#set?.all[0];
-    if (first === undefined || this.placeOf(first) === undefined) return undefined;
-    return first.load instanceof RuledLoad ? first.load.rule.preferences?.raises : undefined;
   }
 
   #build(set: PickSet<Subchannel<C>>, previous: Picker<Subchannel<C>> | undefined): void {
@@ -169,7 +148,6 @@ export class CurrentPicker<C> {
     this.picker = undefined;
     this.wantsEnds = false;
     this.#set = undefined;
-    this.#isOrdered = undefined;
     this.#members = [];
     this.firstLeft = -1;
   }

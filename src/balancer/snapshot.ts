@@ -39,11 +39,6 @@ export interface BalancerSnapshot {
   readonly limit?: { readonly max: number; readonly running: number };
   /** For how many retries and hedges the budget would pay now. */
   readonly retryBudget: number;
-  /**
-   * How many unused endpoints were raised in the client's order of preference so far, which is how new and recovered endpoints are found;
-   * absent if no order is kept.
-   */
-  readonly raises?: number;
   /** The endpoints of the current set, then those that left the set and still finish calls. */
   readonly endpoints: readonly EndpointSnapshot[];
   /** What the balancer has counted since it was created. The numbers only grow, so that a metrics library can read them periodically. */
@@ -117,8 +112,6 @@ export interface EndpointSnapshot {
    * or it gets no calls.
    */
   readonly relativeCost: number;
-  /** The endpoint's place in the client's order of preference, from 1; absent if no order is kept. */
-  readonly place?: number;
   /** Network connections to the endpoint that are open. */
   readonly connections: number;
   /** Calls started on this endpoint since it was added. */
@@ -150,17 +143,11 @@ interface SnapshotParts<C> {
   readonly limit: { readonly max: number; readonly running: number } | undefined;
   readonly retries: RetryRules;
   readonly callers: { readonly waiting: number; readonly refused: number; readonly shed: number };
-  /** The current picker, which knows the places of endpoints if it keeps an order of preference. */
-  readonly currentPicker: {
-    readonly raises: number | undefined;
-    placeOf(subchannel: Subchannel<C>): number | undefined;
-  };
   readonly nowMs: number;
 }
 
 export function snapshotBalancer<C>(parts: SnapshotParts<C>): BalancerSnapshot {
-  const { feed, events, pool, limit, retries, callers, currentPicker } = parts;
-  const { raises } = currentPicker;
+  const { feed, events, pool, limit, retries, callers } = parts;
   const { name: resolver, version, staleForMs, error } = feed;
   const { waiting, refused, shed } = callers;
   return {
@@ -174,7 +161,6 @@ export function snapshotBalancer<C>(parts: SnapshotParts<C>): BalancerSnapshot {
     waiting,
     ...(limit !== undefined && { limit: { max: limit.max, running: limit.running } }),
     retryBudget: retries.budget.left,
-    ...(raises !== undefined && { raises }),
     endpoints: snapshotEndpoints(parts),
     counts: { ...retries.counts, picks: pool.started, refused, shed, ...eventCounts(events) },
   };
@@ -188,11 +174,10 @@ function stateOf<C>({ isClosed, isFilled, isEmpty, pool }: SnapshotParts<C>): Ba
 }
 
 /** Returns the endpoints of the pool for a snapshot: members of the set first, then draining endpoints. */
-function snapshotEndpoints<C>({ pool, events, currentPicker, nowMs }: SnapshotParts<C>): EndpointSnapshot[] {
+function snapshotEndpoints<C>({ pool, events, nowMs }: SnapshotParts<C>): EndpointSnapshot[] {
   const members = pool.members.map((member) => ({
     ...member,
     load: finite(() => member.subchannel.cost(nowMs)),
-    place: currentPicker.placeOf(member.subchannel),
   }));
   const cheapest = members
     .filter(({ subchannel, weight, load }) => subchannel.state === 'ready' && weight > 0 && load >= 0)
@@ -202,7 +187,7 @@ function snapshotEndpoints<C>({ pool, events, currentPicker, nowMs }: SnapshotPa
   for (const subchannel of pool.subchannels) {
     if (listed.has(subchannel)) continue;
     const load = finite(() => subchannel.cost(nowMs));
-    result.push(snapshotOf({ subchannel, weight: 0, suspect: false, load, place: undefined }, cheapest, events));
+    result.push(snapshotOf({ subchannel, weight: 0, suspect: false, load }, cheapest, events));
   }
   return result;
 }
@@ -212,11 +197,10 @@ interface Measured<C> {
   readonly weight: number;
   readonly suspect: boolean;
   readonly load: number;
-  readonly place: number | undefined;
 }
 
 function snapshotOf<C>(
-  { subchannel, weight, suspect, load, place }: Measured<C>,
+  { subchannel, weight, suspect, load }: Measured<C>,
   cheapest: number,
   events: EventCounts,
 ): EndpointSnapshot {
@@ -243,7 +227,6 @@ function snapshotOf<C>(
     capacity: finite(() => subchannel.capacity),
     load,
     relativeCost: status === 'ready' || status === 'idle' ? (timesCheapest ?? -1) : -1,
-    ...(place !== undefined && { place }),
     connections: subchannel.connection === undefined ? 0 : finite(() => subchannel.connection?.sockets ?? 1),
     started: subchannel.started,
     failed: subchannel.failed,

@@ -129,7 +129,6 @@ export class CallTrace implements TracedCall {
 export class AttemptTrace implements TracedAttempt {
   readonly call: CallTrace;
   readonly endpoint: Endpoint;
-  readonly place: number | undefined;
   readonly attempt: number;
   readonly reason: AttemptReason;
   readonly waitedMs: number;
@@ -142,7 +141,6 @@ export class AttemptTrace implements TracedAttempt {
   constructor(call: CallTrace, lease: Lease<unknown>, parts: AttemptTraceParts, waitedMs: number) {
     this.call = call;
     this.endpoint = lease.endpoint;
-    this.place = lease.place;
     this.attempt = parts.attempt;
     this.reason = parts.reason;
     this.setHeader = parts.setHeader;

@@ -21,8 +21,6 @@ export interface LeaseOwner<C> {
   madeRoom(): void;
   /** A call on `subchannel` has ended, and the subchannel's counters have been updated. */
   callEnded(subchannel: Subchannel<C>): void;
-  /** The place of an endpoint in the client's order of preference, as in `Lease.place`. */
-  placeOf(subchannel: Subchannel<C>): number | undefined;
   /** A lease was ended with `value`, which is not an outcome. Returns the outcome that counts instead. */
   misused(value: unknown): Outcome;
 }
@@ -37,8 +35,6 @@ export interface Lease<C> {
   readonly subchannel: PickTarget;
   /** When the call started, in ms on the balancer's clock. */
   readonly startedMs: number;
-  /** The endpoint's current place in the client's order of preference, from 1; `undefined` if no order is kept. */
-  readonly place: number | undefined;
   /** Whether the first byte of the response has arrived. */
   readonly answered: boolean;
   /** When the first byte of the response arrived, in ms on the balancer's clock; `undefined` until then. */
@@ -94,10 +90,6 @@ export class CallLease<C> implements Lease<C> {
 
   get endpoint(): Endpoint {
     return this.subchannel.endpoint;
-  }
-
-  get place(): number | undefined {
-    return this.#times.owner.placeOf(this.subchannel);
   }
 
   /** The retry policy of the balancer that the lease came from. */

@@ -1,4 +1,4 @@
-import { COST, MOST_UNITS, ORDER_COST, OTHERS, OTHERS_AVERAGE, REPORTED_AT, UNITS } from './latency-cell.js';
+import { COST, MAX_UNITS, OTHERS, OTHERS_AVERAGE, PRICE, REPORTED_AT, UNITS } from './latency-cell.js';
 
 /** A server's load report loses two thirds of its weight in this time, in ms; the median of all reports takes its place. */
 const REPORT_FADES_MS = 100;
@@ -15,7 +15,7 @@ const reportWeights: Float64Array = Float64Array.from({ length: REPORT_LASTS_MS 
  */
 const DOUBTED = 0.5;
 /**
- * Each place in the order of preference makes an endpoint more expensive than the place before, by this share of the usual number of calls.
+ * Each place from the front of the ring on makes an endpoint more expensive than the place before, by this share of the usual number of calls.
  */
 const SLOPE_OF_USUAL = 0.1;
 /**
@@ -48,11 +48,11 @@ export class CallCosts implements CostOfCalls {
   /** Returns the cost of one more call on an endpoint, as `Load.value` does. */
   cost(numbers: Float64Array, at: number, inFlight: number, nowMs: number): number {
     const cost = this.#calls(numbers, at, inFlight, nowMs) * ((numbers[at + COST] as number) || UNITS) + 0.5;
-    return cost < MOST_UNITS ? cost | 0 : MOST_UNITS;
+    return cost < MAX_UNITS ? cost | 0 : MAX_UNITS;
   }
 
   /**
-   * Starts a comparison of endpoints in an order of preference. The lowest cost so far is kept in a typed array, because a function that
+   * Starts a comparison of endpoints from the front of the ring on. The lowest cost so far is kept in a typed array, because a function that
    * returned numbers would put them on the heap.
    */
   compare(nowMs: number): void {
@@ -63,7 +63,7 @@ export class CallCosts implements CostOfCalls {
   }
 
   /**
-   * Whether the endpoint at `place` of the order is cheaper than all endpoints compared before it. Counts calls as `#calls` does, but is
+   * Whether the endpoint at `place` from the front of the ring is cheaper than all endpoints compared before it. Counts calls as `#calls` does, but is
    * written out: calling `#calls` here made a pick 30 % slower.
    */
   isCheaper(numbers: Float64Array, at: number, inFlight: number, place: number): boolean {
@@ -77,7 +77,7 @@ export class CallCosts implements CostOfCalls {
       const expected = usually < DOUBTED * usual ? usually : usual;
       calls += (others - 1 - expected) * (reportWeights[ageMs > 0 ? ageMs | 0 : 0] as number);
     }
-    const cost = calls * ((numbers[at + ORDER_COST] as number) || UNITS);
+    const cost = calls * ((numbers[at + PRICE] as number) || UNITS);
     if (cost >= (comparing[LEAST] as number)) return false;
     comparing[LEAST] = cost;
     return true;

@@ -2,7 +2,7 @@ import { type LoadReport, type Outcome, outcomes } from '../endpoint/outcome.js'
 import type { CostOfCalls } from './call-costs.js';
 import type { Cell } from './cells.js';
 import { DEFAULT_CHOICES, type Load, type LoadFacts } from './load.js';
-import type { Preferences } from './preference.js';
+import type { RingStart } from './ring-start.js';
 
 /**
  * Computes a load for all endpoints of a set. The numbers of one endpoint are in `numbers` from index `at` on, and its subchannel counts
@@ -41,8 +41,8 @@ export interface LoadRule {
   unit?(numbers: Float64Array, at: number): number;
   /** How many endpoints `p2c` compares, as `Load.choices`. */
   readonly choices?: number | undefined;
-  /** What an order of preference compares endpoints by; only for rules whose cells have the layout of `latency-cell`. */
-  readonly preferences?: Preferences;
+  /** Where the client's part of the ring starts; only for rules whose cells have the layout of `latency-cell`. */
+  readonly ring?: RingStart;
   /** What the rule knows about an endpoint, to be shown to people. */
   facts?(numbers: Float64Array, at: number, nowMs: number): LoadFacts;
 }

@@ -45,8 +45,8 @@ export type LoadFactory = (set: LoadSet) => Load;
 
 /** What a load knows about an endpoint, to be shown to people. */
 export interface LoadFacts {
-  /** The endpoint's place in the order of preference, from 1; absent if it has none now. */
-  readonly place?: number;
+  /** The share of its calls that `rotatingAperture` still gives the endpoint because it is slow, 0 to 1; absent = all of them. */
+  readonly share?: number;
   /** The latency of the endpoint with which the load computes, in ms. */
   readonly latencyMs?: number;
   /** The share of the endpoint's calls that failed, 0 to 1. */

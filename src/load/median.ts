@@ -1,10 +1,12 @@
+/** The median of the first `count` numbers (at least one), which it reorders. For an even number, the lower of the two middle ones. */
+export const lowerMedian = (values: Float64Array, count: number): number => nth(values, count, (count - 1) >> 1);
+
 /**
- * The median of the first `count` numbers (at least one), which it reorders. For an even number, the lower of the two middle ones.
- * O(n) on average: sorting thousands of endpoints several times a second would be noticeable.
+ * The number at index `wanted` if the first `count` numbers were sorted; it reorders them. O(n) on average: sorting thousands of endpoints
+ * several times a second would be noticeable.
  * Source: Hoare, Algorithm 65: Find, CACM 4(7), 1961.
  */
-export function lowerMedian(values: Float64Array, count: number): number {
-  const wanted = (count - 1) >> 1;
+export function nth(values: Float64Array, count: number, wanted: number): number {
   let from = 0;
   let to = count - 1;
   while (from < to) {

@@ -8,60 +8,113 @@ import {
   FAILING,
   FAILING_AT,
   FIELDS,
-  FIRST,
-  LATENCY,
-  MOST_UNITS,
-  ORDER_COST,
-  PLACE,
-  SAMPLES,
+  INDEX,
+  KNOWN,
+  MAX_UNITS,
+  ONLY_FIRST,
+  PRICE,
+  TYPICAL,
   UNITS,
   UPDATED,
+  WITHHELD,
 } from './latency-cell.js';
-import { FORGIVEN_MS, LatencySurvey, MOST_AT_ONCE, SLOW_RATIO, SURVEY_MS } from './latency-survey.js';
 import type { LoadFactory, LoadFacts, LoadSet } from './load.js';
 import { type LoadRule, RuledLoad } from './load-rule.js';
-import { Preferences } from './preference.js';
+import { lowerMedian, nth } from './median.js';
+import { LATENCY, RingStart } from './ring-start.js';
 
-/** A call moves its endpoint's average latency by at least this share of the difference. */
-const LEAST_STEP = 0.1;
+/** Latencies are compared as the logarithm of this many ms more, so that differences far below it count little. */
+const FLOOR_MS = 5;
+/** An endpoint's latency is the mean of the logarithms over this many calls at most. */
+const MAX_KNOWN = 30;
 /**
- * The time in which an old average latency loses two thirds of its weight, in ms. After a gap between calls, a call moves the average by
- * more than `LEAST_STEP` accordingly.
+ * A call counts as at most seven times as long as its endpoint's mean (as a logarithm). Where one call in twenty takes long, some endpoint would otherwise
+ * always look slow.
  */
-const AVERAGE_MS = 2_000;
-/** Gaps between calls up to this long move the average latency by `LEAST_STEP`, in ms. */
-const SHORT_GAP_MS = -AVERAGE_MS * Math.log(1 - LEAST_STEP);
-/** Of an endpoint's first calls, up to this many, the fastest counts, because the others may have paid for a cold start. */
-const FIRST_SAMPLES = 8;
+const MAX_AT_ONCE = 2;
+/** After this many calls, an endpoint's latency may be compared with that of others. */
+const ENOUGH_KNOWN = 4;
 /**
- * If two of the first calls are further apart than this, in ms, the later one counts even if it is slower: half of the old average is
- * forgotten by then.
+ * Without calls, what is known about an endpoint's latency loses two thirds of its weight in this time, in ms, or in two turns of the ring
+ * if they take longer; then it is not used any more.
  */
-const LONG_GAP_MS = AVERAGE_MS * Math.LN2;
+const FORGOTTEN_MS = 30_000;
+/** How often the latencies of all endpoints are compared (a survey), in ms. */
+const SURVEY_MS = 500;
+/** How often the median of servers' reports is computed, in ms. */
+const REPORTS_MS = 100;
+/** Endpoints are compared with a fast one: this share of them is faster. */
+const FAST = 0.4;
+/** An endpoint is slow if its latency is above that of a fast one by more than this, as a logarithm (1.2 times), … */
+const SLOW = 0.2;
+/** … and by more than a standard error of its mean: a few calls prove little. */
+const STANDARD_ERRORS = 1;
+/**
+ * At a survey, a slow endpoint that had a call within `FRESH_MS` loses a part of its share. What it lost comes back within a turn of the
+ * ring, or `RETURN_MS` if that is longer.
+ */
+const LOSS = 0.8;
+const FRESH_MS = 2_000;
+const RETURN_MS = 10_000;
+/** The least share that a slow endpoint keeps, so that it is found when it is fast again. */
+const LEAST_SHARE = 0.02;
+/**
+ * An endpoint stands out if its latency is above that of a fast one by more than this, as a logarithm (twice), and by this many standard
+ * errors. Then it costs as many times more, for pickers that compare costs.
+ */
+const STANDS_OUT: number = Math.LN2;
+const STANDS_OUT_ERRORS = 2.5;
+/**
+ * An endpoint nearly three times as fast as the median (as a logarithm) probably answers without doing its work. It keeps its even share, but being
+ * idle gets it no more.
+ */
+const SUSPICIOUS = 1;
+/** What was lost of a share counts as nothing below this. */
+const NEARLY_ALL = 0.01;
+/** The variance of one endpoint's latencies before it is known, and how far one call moves it. */
+const FIRST_VARIANCE = 0.8;
+const VARIANCE_STEP = 0.005;
 /** How far one call moves its endpoint's share of failures, as a share of the difference. */
 const FAILURE_STEP = 1 / 16;
 /** Below this share of failures, an endpoint's cost would rise by less than 2 %, which is not worth computing. */
 const FEW_FAILURES = 0.01;
 /** Failures make an endpoint at most this many times as expensive. */
-const MOST_FAILING = 100;
+const MAX_FAILING = 100;
+/** In this time, in ms, an endpoint without calls loses two thirds of its failures. */
+const FORGIVEN_MS = 20_000;
+/** How far an endpoint's own latency may explain that of a call, as a logarithm. */
+const MAX_OWN = 1;
+
+// Offsets in the array of numbers about all endpoints of a set.
+/** The time of the last survey. */
+const SURVEYED_AT = 0;
+/** The latency of a fast endpoint and of the median one, as logarithms; NaN = too few are known. */
+const FAST_LATENCY = 1;
+const MEDIAN = 2;
+/** The variance of the logarithm of one endpoint's latencies. */
+const VARIANCE = 3;
+/** The logarithm of the latency of the call that ended last. */
+const LATEST = 4;
+/** The time of the last median of reports. */
+const REPORTS_AT = 5;
+
 /**
- * Calls in flight, but an endpoint that stands out costs more: one that takes more than twice as long as the median endpoint of the set
- * (and at least 5 ms longer), or one that fails. Endpoints within these bounds cost the same, so calls are spread evenly among them, as
- * with `inFlight`. In a set of 16 or more, the limit is 1.5 times the median while most endpoints have had no call for a second. The
- * default load.
+ * Calls in flight, but an endpoint that stands out costs more: one that is slower than the others, or one that fails. Equal endpoints cost
+ * the same, so calls are spread evenly among them, as with `inFlight`. The default load.
  *
- * Beyond the limit, the cost grows with the ratio of the endpoint's latency to the median, after its first four calls (fewer in sets of
- * more than three). A failure never improves the cost, however fast it was: the cost is multiplied by 1 / (1 − share of failures)², at most
- * by 100. When an outage of most endpoints ends, their failures are forgotten. Without calls, an endpoint's latency drifts back to the
- * median and its share of failures to 0 within about 20 s, so that it is tried again.
+ * Latencies are compared as the mean of their logarithms over the endpoint's last calls, up to 30, so that one long call among short ones
+ * changes little. An endpoint that takes more than twice as long as a fast one of the set (plus 5 ms, and more than chance explains) costs
+ * as many times more. Without calls, its latency is forgotten within 30 s, or two turns of the ring of `rotatingAperture`.
+ *
+ * A failure never improves the cost, however fast it was: the cost is multiplied by 1 / (1 − share of failures)², at most by 100. Without
+ * calls, failures are forgotten within about 20 s, and all at once when an outage of most endpoints ends.
  *
  * While servers report how many requests they have in flight (`evenkeel/server`, or any that sends ORCA with such a count), other clients'
  * calls count like this client's own. A report fades towards the median of all within 100 ms; an endpoint without a report counts as the
  * median. A report is only a hint: it is bounded by the median, and latency and failures still count.
  *
  * Latency is the time to the first byte of the response, where the protocol has one. A call that its caller gave up raises the latency if
- * it lasted longer, and never lowers it. One long call among short ones changes little. A call during which this process's event loop was
- * blocked is not measured.
+ * it lasted longer, and never lowers it. A call during which this process's event loop was blocked is not measured.
  */
 export const relativeLatency = (...none: []): LoadFactory => {
   checkNoOptions('relativeLatency', none);
@@ -85,41 +138,48 @@ export const relativeLatency = (...none: []): LoadFactory => {
 class RelativeLatencyRule implements LoadRule {
   readonly decays = true;
   readonly calls: CallCosts = new CallCosts();
+  readonly ring: RingStart = new RingStart(this.calls);
   readonly #reports = new CountedCalls(this.calls);
-  readonly preferences: Preferences = new Preferences(this.calls);
-  readonly #survey = new LatencySurvey();
   readonly #set: LoadSet;
-  /** Computes an endpoint's cost after a survey. It is created once, because V8 would put a closure per survey on the heap. */
-  readonly #reprice = (numbers: Float64Array, at: number, nowMs: number): void => this.#price(numbers, at, nowMs);
+  readonly #state = new Float64Array([Number.NEGATIVE_INFINITY, Number.NaN, Number.NaN, FIRST_VARIANCE, 0, 0]);
+  /** Whether most endpoints of the set were failing at the last survey. */
+  #isOutage = false;
+  /** Space for the latencies of a survey, which is reused. */
+  #values = new Float64Array(16);
 
   constructor(set: LoadSet) {
     this.#set = set;
   }
 
   start(): void {
-    this.preferences.started();
+    this.ring.started();
   }
 
   endUnmeasured(): void {
-    this.preferences.ended();
+    this.ring.ended();
   }
 
   end(numbers: Float64Array, at: number, startedMs: number, nowMs: number, outcome: Outcome): void {
     const { kind } = outcome;
-    this.preferences.ended();
+    this.ring.ended();
     if (kind === 'not-started') return;
-    const survey = this.#survey;
-    const tookMs = nowMs - startedMs;
-    const latencyMs = numbers[at + LATENCY] as number;
-    if (kind === 'success' || tookMs > latencyMs) {
-      if (numbers[at + SAMPLES] === 0) survey.grew();
-      this.preferences.learn(numbers, at, startedMs, nowMs);
-      learn(numbers, at, startedMs, nowMs, survey);
-    }
+    const state = this.#state;
+    const latency = Math.log(nowMs - startedMs + FLOOR_MS);
+    state[LATEST] = latency;
+    // A failure, or a call that its caller gave up, never improves what is known.
+    if (kind === 'success' || latency > (numbers[at + TYPICAL] as number)) this.#learn(numbers, at, nowMs);
     if (kind === 'failure') learnFailure(numbers, at, 1, nowMs);
-    else if (kind === 'success' && numbers[at + FAILING] !== 0) learnFailure(numbers, at, 0, nowMs);
-    if (nowMs - survey.takenAtMs < SURVEY_MS) this.#price(numbers, at, nowMs);
-    else survey.take(this.#set, this, this.#reports, this.preferences, nowMs, this.#reprice);
+    else if (kind === 'success') {
+      if (numbers[at + FAILING] !== 0) learnFailure(numbers, at, 0, nowMs);
+      // What is the endpoint's own is no sign of crowding.
+      const own = (numbers[at + TYPICAL] as number) - (state[MEDIAN] as number);
+      const isKnown = (numbers[at + KNOWN] as number) >= ENOUGH_KNOWN && !Number.isNaN(own);
+      this.ring.state[LATENCY] = isKnown ? latency - Math.max(-MAX_OWN, Math.min(MAX_OWN, own)) : latency;
+      this.ring.learn((numbers[at + INDEX] as number) | 0, startedMs);
+    }
+    if (nowMs - (state[REPORTS_AT] as number) >= REPORTS_MS) this.#surveyReports(nowMs);
+    if (nowMs - (state[SURVEYED_AT] as number) >= SURVEY_MS) this.#survey(nowMs);
+    else this.#price(numbers, at, nowMs);
   }
 
   value(numbers: Float64Array, at: number, inFlight: number, nowMs: number): number {
@@ -140,63 +200,121 @@ class RelativeLatencyRule implements LoadRule {
 
   facts(numbers: Float64Array, at: number, nowMs: number): LoadFacts {
     const failing = failingNow(numbers, at, nowMs);
-    const place = numbers[at + PLACE] as number;
     return {
-      ...(place > 0 && { place }),
-      ...((numbers[at + SAMPLES] as number) > 0 && { latencyMs: this.#survey.latencyMs(numbers, at, nowMs) }),
+      ...((numbers[at + KNOWN] as number) > 0 && { latencyMs: Math.exp(numbers[at + TYPICAL] as number) - FLOOR_MS }),
+      ...((numbers[at + WITHHELD] as number) > 0 && { share: 1 - (numbers[at + WITHHELD] as number) }),
       ...(failing > FEW_FAILURES && { failing }),
       ...this.#reports.facts(numbers, at, nowMs),
     };
   }
 
-  #price(numbers: Float64Array, at: number, nowMs: number): void {
-    const survey = this.#survey;
-    let cost = UNITS;
-    // Drifting towards the median never takes an endpoint beyond the limit, so the drift needs to be computed only for endpoints beyond it.
-    if ((numbers[at + LATENCY] as number) > survey.limitMs) {
-      const latencyMs = survey.latencyMs(numbers, at, nowMs);
-      if (latencyMs > survey.limitMs && this.#isEvidence(latencyMs, numbers[at + SAMPLES] as number)) {
-        cost *= (survey.slowRatio * latencyMs) / survey.limitMs;
+  /** Learns from a call whose latency is in `LATEST`: as an argument, V8 would put it on the heap. */
+  #learn(numbers: Float64Array, at: number, nowMs: number): void {
+    const state = this.#state;
+    const idleMs = nowMs - (numbers[at + UPDATED] as number);
+    const before = numbers[at + KNOWN] as number;
+    const known = Math.min(
+      (idleMs > SURVEY_MS ? before * Math.exp(-idleMs / this.#forgottenMs) : before) + 1,
+      MAX_KNOWN,
+    );
+    const above = (state[LATEST] as number) - (numbers[at + TYPICAL] as number);
+    const difference = known > ENOUGH_KNOWN ? Math.min(above, MAX_AT_ONCE) : above;
+    if (known > ENOUGH_KNOWN)
+      state[VARIANCE] =
+        (state[VARIANCE] as number) + (difference * difference - (state[VARIANCE] as number)) * VARIANCE_STEP;
+    numbers[at + TYPICAL] = (numbers[at + TYPICAL] as number) + difference / known;
+    numbers[at + KNOWN] = known;
+    numbers[at + UPDATED] = nowMs;
+  }
+
+  /** Compares all endpoints. O(n). */
+  #survey(nowMs: number): void {
+    const state = this.#state;
+    state[SURVEYED_AT] = nowMs;
+    let known = 0;
+    let failing = 0;
+    let recent = 0;
+    for (const load of this.#set.loads) {
+      if (!(load instanceof RuledLoad) || load.rule !== this) continue;
+      const { numbers, at } = load;
+      if (known === this.#values.length) this.#grow();
+      if (nowMs - (numbers[at + UPDATED] as number) < this.#forgottenMs && (numbers[at + KNOWN] as number) > 0) {
+        recent++;
+        if ((numbers[at + FAILING] as number) > 1 / 2) failing++;
+        if ((numbers[at + KNOWN] as number) >= ENOUGH_KNOWN) this.#values[known++] = numbers[at + TYPICAL] as number;
       }
     }
-    let orderCost = UNITS * this.preferences.price(numbers, at, nowMs);
+    const wasOutage = this.#isOutage;
+    this.#isOutage = 2 * failing > recent;
+    state[FAST_LATENCY] = known < 2 ? Number.NaN : nth(this.#values, known, Math.round(FAST * (known - 1)));
+    state[MEDIAN] = known < 2 ? Number.NaN : lowerMedian(this.#values, known);
+    for (const load of this.#set.loads) {
+      if (!(load instanceof RuledLoad) || load.rule !== this) continue;
+      const { numbers, at } = load;
+      // When an outage of most endpoints ends, failures during it are forgotten. Otherwise the endpoint that is tried last would get no
+      // calls for a long time.
+      if (wasOutage && !this.#isOutage) numbers[at + FAILING] = 0;
+      this.#withhold(numbers, at, nowMs);
+      this.#price(numbers, at, nowMs);
+    }
+  }
+
+  /** Computes the median of what servers report, if they do. O(n). */
+  #surveyReports(nowMs: number): void {
+    this.#state[REPORTS_AT] = nowMs;
+    if (!this.#reports.surveying(nowMs)) return;
+    for (const load of this.#set.loads) {
+      if (load instanceof RuledLoad && load.rule === this) this.#reports.survey(load.numbers, load.at, nowMs);
+    }
+    this.#reports.surveyed();
+  }
+
+  /** A slow endpoint loses a part of its share of the calls, another gets back a part of what it lost. */
+  #withhold(numbers: Float64Array, at: number, nowMs: number): void {
+    const state = this.#state;
+    const known = numbers[at + KNOWN] as number;
+    const idleMs = nowMs - (numbers[at + UPDATED] as number);
+    const above = (numbers[at + TYPICAL] as number) - (state[FAST_LATENCY] as number);
+    const most = Math.max(SLOW, STANDARD_ERRORS * Math.sqrt((state[VARIANCE] as number) / known));
+    const withheld = Math.max(0, numbers[at + WITHHELD] as number);
+    if (known >= ENOUGH_KNOWN && (numbers[at + TYPICAL] as number) < (state[MEDIAN] as number) - SUSPICIOUS) {
+      numbers[at + WITHHELD] = ONLY_FIRST;
+      return;
+    }
+    if (known < ENOUGH_KNOWN || idleMs > this.#forgottenMs || !(above > most)) {
+      const left = withheld * (1 - SURVEY_MS / Math.max(RETURN_MS, this.ring.periodMs));
+      numbers[at + WITHHELD] = left < NEARLY_ALL ? 0 : left;
+    } else if (idleMs < FRESH_MS) {
+      numbers[at + WITHHELD] = 1 - Math.max(LEAST_SHARE, (1 - withheld) * Math.exp(LOSS * (most - above)));
+    }
+  }
+
+  #price(numbers: Float64Array, at: number, nowMs: number): void {
+    let price = UNITS;
     if ((numbers[at + FAILING] as number) > FEW_FAILURES) {
       const working = 1 - failingNow(numbers, at, nowMs);
-      const factor = Math.min(1 / (working * working), MOST_FAILING);
-      cost *= factor;
-      orderCost *= factor;
+      price *= Math.min(1 / (working * working), MAX_FAILING);
     }
-    numbers[at + COST] = Math.min(cost, MOST_UNITS) | 0;
-    numbers[at + ORDER_COST] = Math.min(orderCost, MOST_UNITS) | 0;
+    numbers[at + PRICE] = price | 0;
+    const state = this.#state;
+    const known = numbers[at + KNOWN] as number;
+    const above = (numbers[at + TYPICAL] as number) - (state[FAST_LATENCY] as number);
+    // NaN is not above anything.
+    if (above > STANDS_OUT && known >= ENOUGH_KNOWN && nowMs - (numbers[at + UPDATED] as number) < this.#forgottenMs) {
+      if (above > STANDS_OUT_ERRORS * Math.sqrt((state[VARIANCE] as number) / known)) price *= Math.exp(above);
+    }
+    numbers[at + COST] = Math.min(price, MAX_UNITS) | 0;
   }
 
-  #isEvidence(latencyMs: number, samples: number): boolean {
-    const { evidence, firstMedianMs } = this.#survey;
-    if (samples < evidence) return false;
-    return samples >= FIRST_SAMPLES || latencyMs > SLOW_RATIO * firstMedianMs;
+  get #forgottenMs(): number {
+    return Math.max(FORGOTTEN_MS, 2 * this.ring.periodMs);
   }
-}
 
-/**
- * Learns from a measured call that began at `startedMs`. Its duration is computed here, because a computed number as an argument would be
- * put on the heap.
- */
-function learn(numbers: Float64Array, at: number, startedMs: number, nowMs: number, survey: LatencySurvey): void {
-  const samples = numbers[at + SAMPLES] as number;
-  const latencyMs = numbers[at + LATENCY] as number;
-  const gapMs = nowMs - (numbers[at + UPDATED] as number);
-  const most = (gapMs > SHORT_GAP_MS ? survey.mostAfterGap : MOST_AT_ONCE) * Math.max(survey.limitMs, latencyMs);
-  const sampleMs = Math.min(nowMs - startedMs, most);
-  if (samples === 0) {
-    numbers[at + LATENCY] = sampleMs;
-    numbers[at + FIRST] = sampleMs;
-  } else if (samples < FIRST_SAMPLES && gapMs < LONG_GAP_MS) numbers[at + LATENCY] = Math.min(latencyMs, sampleMs);
-  else {
-    const step = gapMs > SHORT_GAP_MS ? 1 - Math.exp(-gapMs / AVERAGE_MS) : LEAST_STEP;
-    numbers[at + LATENCY] = latencyMs + (sampleMs - latencyMs) * step;
+  #grow(): void {
+    const values = new Float64Array(2 * this.#values.length);
+    values.set(this.#values);
+    this.#values = values;
   }
-  numbers[at + SAMPLES] = samples + 1;
-  numbers[at + UPDATED] = nowMs;
 }
 
 /** Learns from the outcome of a call. @param failed 1 if the call failed, else 0. */

@@ -30,14 +30,12 @@ export type MetricName =
   | 'evenkeel.connections.closed'
   | 'evenkeel.imbalance'
   | 'evenkeel.share.least'
-  | 'evenkeel.order.raises'
   | 'evenkeel.zone.share'
   | 'evenkeel.endpoint.picks'
   | 'evenkeel.endpoint.failures'
   | 'evenkeel.endpoint.in_flight'
   | 'evenkeel.endpoint.connections'
-  | 'evenkeel.endpoint.load'
-  | 'evenkeel.endpoint.place';
+  | 'evenkeel.endpoint.load';
 
 /** All of evenkeel's metrics, by their name in OpenTelemetry. */
 export const catalogue: Readonly<Record<MetricName, Metric>> = Object.freeze({
@@ -151,8 +149,7 @@ export const catalogue: Readonly<Record<MetricName, Metric>> = Object.freeze({
   'evenkeel.imbalance': {
     kind: 'gauge',
     unit: '1',
-    description:
-      'Picks of the busiest ready endpoint over the mean, by weight, in the last minute or two; 1 = even. Not reported where the picker keeps an order',
+    description: 'Picks of the busiest ready endpoint over the mean, by weight, in the last minute or two; 1 = even',
     combine: 'largest',
   },
   'evenkeel.share.least': {
@@ -160,12 +157,6 @@ export const catalogue: Readonly<Record<MetricName, Metric>> = Object.freeze({
     unit: '1',
     description: 'The same of the ready endpoint with the fewest picks; far below 1 = it is avoided',
     combine: 'smallest',
-  },
-  'evenkeel.order.raises': {
-    kind: 'counter',
-    unit: '{endpoint}',
-    description:
-      'Endpoints that were not in use and were raised in an order of preference, so that new and recovered ones are found',
   },
   'evenkeel.zone.share': {
     kind: 'gauge',
@@ -206,15 +197,6 @@ export const catalogue: Readonly<Record<MetricName, Metric>> = Object.freeze({
     kind: 'gauge',
     unit: '{load}',
     description: 'Cost of one more call on this endpoint, by the load in use',
-    combine: 'largest',
-    attributes: ['evenkeel.endpoint', 'evenkeel.pod'],
-    perEndpoint: true,
-  },
-  'evenkeel.endpoint.place': {
-    kind: 'gauge',
-    unit: '{place}',
-    description:
-      'Place of this endpoint in the order of preference, from 1; one that stays far behind is slow. Not reported where the picker keeps no order',
     combine: 'largest',
     attributes: ['evenkeel.endpoint', 'evenkeel.pod'],
     perEndpoint: true,

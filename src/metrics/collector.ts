@@ -129,7 +129,6 @@ function addGauges(set: SeriesSet, target: string, snapshot: BalancerSnapshot): 
   if (limit !== undefined) set.add('evenkeel.limit', of, limit.max);
   set.add('evenkeel.endpoints.stale', of, snapshot.staleForMs / 1_000);
   set.add('evenkeel.panic', of, snapshot.panicking ? 1 : 0);
-  if (snapshot.raises !== undefined) set.add('evenkeel.order.raises', of, snapshot.raises);
   if (discovery !== undefined) {
     const isDegraded = discovery.advice !== undefined;
     set.add('evenkeel.discovery.degraded', { ...of, 'evenkeel.mode': discovery.mode }, isDegraded ? 1 : 0);
@@ -163,7 +162,6 @@ function addEndpoint(set: SeriesSet, target: string, endpoint: EndpointSnapshot)
   set.add('evenkeel.endpoint.in_flight', of, endpoint.inFlight);
   if (endpoint.connections >= 0) set.add('evenkeel.endpoint.connections', of, endpoint.connections);
   if (endpoint.load >= 0) set.add('evenkeel.endpoint.load', of, endpoint.load);
-  if (endpoint.place !== undefined) set.add('evenkeel.endpoint.place', of, endpoint.place);
 }
 
 /** How many connections are open, and how many of them are in use. Each running call is assumed to use one connection. */

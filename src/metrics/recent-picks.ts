@@ -44,11 +44,7 @@ export class RecentPicks {
 }
 
 export interface RecentShares {
-  /**
-   * The most picks of any ready endpoint, as a multiple of the mean by weight. Undefined after too few picks, and if the picker keeps an
-   * order of preference: one client then uses only as many endpoints as it has calls in flight, and only many clients together spread calls
-   * evenly.
-   */
+  /** The most picks of any ready endpoint, as a multiple of the mean by weight; undefined after too few picks. */
   readonly most: number | undefined;
   /** The fewest picks of any ready endpoint, as a multiple of the mean by weight; undefined where `most` is undefined. */
   readonly least: number | undefined;
@@ -64,7 +60,6 @@ function extremes(
   picks: readonly number[],
   isKnown: (endpoint: EndpointSnapshot) => boolean,
 ): Pick<RecentShares, 'most' | 'least'> {
-  if (endpoints.some(({ place }) => place !== undefined)) return { most: undefined, least: undefined };
   let total = 0;
   let weights = 0;
   let most = 0;

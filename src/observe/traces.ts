@@ -42,8 +42,6 @@ export interface TracedAttempt {
   readonly call: TracedCall;
   /** The endpoint the attempt goes to: address and port, the pod's name and zone where they are known. */
   readonly endpoint: Endpoint;
-  /** The endpoint's place in the client's order of preference at the time of the attempt, from 1; undefined if no order is kept. */
-  readonly place: number | undefined;
   /** The number of the attempt, from 1. */
   readonly attempt: number;
   /** Why the attempt was made: as the first, after a failure, after an attempt of which nothing was sent, or beside a slow one. */

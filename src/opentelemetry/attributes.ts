@@ -40,7 +40,7 @@ export function atCall({ target, protocol, method, service = target }: TracedCal
 }
 
 /** The attributes that an attempt's span has from its start. */
-export function atAttempt({ call, endpoint, place, attempt, reason, waitedMs }: TracedAttempt): Attributes {
+export function atAttempt({ call, endpoint, attempt, reason, waitedMs }: TracedAttempt): Attributes {
   const { address, port, name, uid, zone, nodeName } = endpoint;
   return {
     'evenkeel.target': call.target,
@@ -51,7 +51,6 @@ export function atAttempt({ call, endpoint, place, attempt, reason, waitedMs }: 
     ...(uid !== undefined && { 'k8s.pod.uid': uid }),
     ...(nodeName !== undefined && { 'k8s.node.name': nodeName }),
     ...(zone !== undefined && { 'evenkeel.zone': zone }),
-    ...(place !== undefined && { 'evenkeel.endpoint.place': place }),
     'evenkeel.attempt': attempt,
     'evenkeel.reason': reason,
     'evenkeel.wait.duration': waitedMs / 1000,

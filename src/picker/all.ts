@@ -2,7 +2,7 @@
 export { hash } from './hash.js';
 export { leastLoaded, neverQueue, shortestExpectedDelay } from './least-loaded.js';
 export { p2c } from './p2c.js';
-export { preferenceOrder } from './preference-order.js';
 export { random } from './random.js';
+export { rotatingAperture } from './rotating-aperture.js';
 export { roundRobin } from './round-robin.js';
 export { weightedRoundRobin } from './weighted-round-robin.js';

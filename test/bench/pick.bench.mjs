@@ -213,9 +213,9 @@ for (const size of SIZES) {
   ])) {
     const own = await connect(size, { load: evenkeel.relativeLatency(), stages: [] });
     closing.push(own.balancer);
-    const picker = evenkeel.preferenceOrder()(own.set, undefined, context);
+    const picker = evenkeel.rotatingAperture()(own.set, undefined, context);
     cases.push({
-      name: `\`preferenceOrder\` over \`relativeLatency\`, standard stages${says}`,
+      name: `\`rotatingAperture\` over \`relativeLatency\`, standard stages${says}`,
       size,
       limitNs: size > 1_000 ? undefined : reports === undefined ? (size <= 100 ? 110 : 130) : 250,
       sample: (operations) => pickLoop(picker, own.set.targets[0], operations, reports),

@@ -6,8 +6,8 @@ import { reported } from '../../src/load/reported.js';
 import { hash } from '../../src/picker/hash.js';
 import { leastLoaded, neverQueue, shortestExpectedDelay } from '../../src/picker/least-loaded.js';
 import { p2c } from '../../src/picker/p2c.js';
-import { preferenceOrder } from '../../src/picker/preference-order.js';
 import { random } from '../../src/picker/random.js';
+import { rotatingAperture } from '../../src/picker/rotating-aperture.js';
 import { roundRobin } from '../../src/picker/round-robin.js';
 import { weightedRoundRobin } from '../../src/picker/weighted-round-robin.js';
 import { type PickerContract, pickerContract } from './picker.js';
@@ -62,16 +62,15 @@ for (const picker of pickers) {
 }
 
 pickerContract({
-  name: 'preferenceOrder over relativeLatency',
-  picker: preferenceOrder(),
+  name: 'rotatingAperture over relativeLatency',
+  picker: rotatingAperture(),
   load: relativeLatency(),
   idleBound: drawn,
   busyBound: busy,
-  unevenWhenIdle: 'from four endpoints on, an idle client keeps to the first of its order',
 });
 pickerContract({
-  name: 'preferenceOrder over inFlight, which knows no latencies',
-  picker: preferenceOrder(),
+  name: 'rotatingAperture over inFlight, which knows no latencies',
+  picker: rotatingAperture(),
   load: inFlight(),
   idleBound: drawn,
   busyBound: busy,

@@ -6,7 +6,7 @@ import {
   type ObserverEvents,
   type PickerFactory,
   type PickSet,
-  preferenceOrder,
+  rotatingAperture,
 } from '../../index.js';
 import { notify, type Subchannel } from '../kit/index.js';
 import { Admission, closedError, PickFailure } from './admission.js';
@@ -97,7 +97,7 @@ class Running implements RunningPolicy {
       this.balancer = createBalancer({
         ...balancing,
         resolver: balancing.resolver ?? service,
-        picker: this.#watched(balancing.picker ?? preferenceOrder()),
+        picker: this.#watched(balancing.picker ?? rotatingAperture()),
         observer: this.#withAdmission(balancing.observer ?? {}),
         transport: this.#transport,
       });

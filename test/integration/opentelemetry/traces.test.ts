@@ -46,28 +46,6 @@ const summary = (spans: Tree): string[] =>
   );
 const servers = (spans: Tree): EndedSpan[] => spans.all.filter(({ kind }) => kind === SpanKind.SERVER);
 
-describe('an order of preference', () => {
-  it.each(['undici', 'grpc'] as const)('%s: attempts record the place that their pod had', async (library) => {
-    const calls = 8;
-    const two = world.endpoints(library === 'grpc' ? 'grpc' : 'http');
-    // The first pods to be connected get a call each, before there is an order.
-    const unordered = 2;
-    const pods = two.flatMap((pod) => [pod, { ...pod, uid: 'its-second-identity' }]);
-    const { spans } = await world.run(`${library}: order`, pods, { calls, servers: calls });
-    const places = attempts(spans).map(({ attributes }) => attributes['evenkeel.endpoint.place']);
-    const known = places.filter((place) => place !== undefined);
-    expect(known.length).toBeGreaterThanOrEqual(calls - unordered);
-    expect([1, 2, 3, 4]).toEqual(expect.arrayContaining(known));
-    // They run at the same time, each on the first pod of the order that has none.
-    expect(new Set(known).size).toBeGreaterThan(1);
-  });
-
-  it('is not recorded with another picker', async () => {
-    const { spans } = await world.run('undici', world.endpoints('http'), { servers: 1 });
-    expect(attempts(spans)[0]?.attributes).not.toHaveProperty('evenkeel.endpoint.place');
-  });
-});
-
 describe('over undici, with its official instrumentation', () => {
   it('the server’s span descends from the attempt, which names its pod', async () => {
     const { spans } = await world.run('undici', world.endpoints('http'), { servers: 1 });

@@ -3,7 +3,7 @@ import { buildPackage, outputOf } from '../../support/programs/programs.js';
 
 /**
  * The most of 500 requests that one of five pods may get. Through a Service the busiest of them usually gets 115 to 160 with HTTP/1.1,
- * and 460 with HTTP/2. The order of preference gives a few pods more at first, the more so the fewer connections there are.
+ * and 460 with HTTP/2.
  */
 const most = { 'HTTP/1.1': 112, 'HTTP/2.0': 140, roundRobin: 103 };
 

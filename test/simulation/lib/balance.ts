@@ -81,7 +81,7 @@ export function evenness(name: string, title: string, scenario: Play): BalanceSc
 export async function playTestbed(load: number, strategy: Strategy, seed: number, effort?: number): Promise<Tally> {
   const { callsPerSecond, ...options } = prequalTestbed;
   // A client calls each server once in four seconds.
-  const scenario = { ...options, callsPerSecond: callsPerSecond(load), warmUpMs: 40_000, lengthMs: 20_000 };
+  const scenario = { ...options, callsPerSecond: callsPerSecond(load), warmUpMs: 60_000, lengthMs: 20_000 };
   const [tally] = await play(strategy, seed, scenario, effort);
   return tally;
 }

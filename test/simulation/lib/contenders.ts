@@ -6,7 +6,7 @@ import { relativeLatency } from '../../../src/load/relative-latency.js';
 import { reported } from '../../../src/load/reported.js';
 import { leastLoaded } from '../../../src/picker/least-loaded.js';
 import { p2c } from '../../../src/picker/p2c.js';
-import { preferenceOrder } from '../../../src/picker/preference-order.js';
+import { rotatingAperture } from '../../../src/picker/rotating-aperture.js';
 import { roundRobin } from '../../../src/picker/round-robin.js';
 import { weightedRoundRobin } from '../../../src/picker/weighted-round-robin.js';
 import { slowStart } from '../../../src/stage/slow-start.js';
@@ -17,7 +17,7 @@ import { prequal, prequalMetrics } from './prequal.js';
 import type { SaidBy, Strategy } from './world.js';
 
 const inFlightReport = ({ inFlight }: SaidBy): LoadReport => ({ namedMetrics: { [inFlightMetric]: inFlight } });
-const ours = { picker: preferenceOrder(), load: relativeLatency() };
+const ours = { picker: rotatingAperture(), load: relativeLatency() };
 
 /** The bound for all: one client sees every call, and knows what it has on each server. */
 export const ideal: Strategy = { name: 'ideal, one queue', picker: leastLoaded(), load: inFlight(), seesAll: true };

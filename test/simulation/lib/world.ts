@@ -100,6 +100,8 @@ export interface WorldOptions {
    * @defaultValue servers say nothing
    */
   readonly reports?: (inFlight: number, index: number) => number | undefined;
+  /** Told of each call that goes to a server. */
+  readonly began?: (client: number, address: string, nowMs: number) => void;
   /** Time on the network, each way, in ms. @defaultValue 0 */
   readonly networkMs?: number;
   /** After how long a caller gives up, in ms; the call then counts as failed. @defaultValue never */
@@ -362,6 +364,7 @@ export class World {
       return;
     }
     tally.began(lease.handle.address);
+    this.#options.began?.(client, lease.handle.address, beganMs);
     this.#send(lease, tally, beganMs, { workMs });
   }
 

@@ -67,7 +67,6 @@ describe('the tracing channels', () => {
     expect(heard.attempts[0]).toMatchObject({
       attempt: 1,
       reason: 'first',
-      place: undefined,
       waitedMs: 0,
       outcome: outcomes.success,
       endpoint: { address: '10.0.0.1', port: 80, name: 'orders-a', zone: 'z1' },

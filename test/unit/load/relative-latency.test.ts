@@ -45,29 +45,6 @@ describe('relative latency', () => {
     expect(costs(settled(20, 25, 30, 39))).toEqual([1, 1, 1, 1]);
   });
 
-  it('equals calls in flight for endpoints within 1.5 times the median in a large set with few calls', () => {
-    const ms = [...new Array<number>(14).fill(100), 140, 170];
-    expect(costs(settled(...ms)).slice(-2)).toEqual([1, 1]);
-    const rare = loads(ms.length);
-    let nowMs = 0;
-    for (let turn = 0; turn < 10; turn++) {
-      rare.forEach((load, index) => {
-        nowMs += 250;
-        call(load, nowMs, ms[index] as number);
-      });
-    }
-    const [slower, slow] = costs(rare, nowMs).slice(-2) as [number, number];
-    expect(slower).toBe(1);
-    expect(slow).toBeGreaterThan(1.5);
-    // As soon as it is called often again, only what is twice as slow is slow.
-    for (let turn = 0; turn < 10; turn++) {
-      rare.forEach((load, index) => {
-        call(load, ++nowMs, ms[index] as number);
-      });
-    }
-    expect(costs(rare, nowMs).slice(-2)).toEqual([1, 1]);
-  });
-
   it('equals calls in flight for endpoints within 5 ms of the median', () => {
     expect(costs(settled(0.5, 1, 1, 5.9))).toEqual([1, 1, 1, 1]);
   });
@@ -90,8 +67,8 @@ describe('relative latency', () => {
     const [odd] = all as [Load];
     call(odd, 10_100, 30_000);
     expect(costs(all, 10_100)).toEqual([1, 1, 1]);
-    for (let nowMs = 10_200; nowMs <= 11_000; nowMs += 100) call(odd, nowMs, 30_000);
-    expect(odd.value(11_000)).toBeGreaterThan(200);
+    for (let nowMs = 10_200; nowMs <= 11_400; nowMs += 100) call(odd, nowMs, 30_000);
+    expect(odd.value(11_400)).toBeGreaterThan(200);
   });
 
   it('takes the fastest of the first calls, which had no cold start', () => {
@@ -119,12 +96,10 @@ describe('relative latency', () => {
   it('tries an endpoint again that got no call for a while', () => {
     const all = settled(20, 20, 200);
     const [fast, , slow] = all as [Load, Load, Load];
-    const before = slow.value(10_000);
+    expect(slow.value(10_000)).toBeGreaterThan(500);
     // What is known of it changes with the ends of others' calls only: without any, nobody asks.
-    call(fast, 30_000, 20);
-    expect(slow.value(30_000)).toBeLessThan(before / 2);
-    call(fast, 70_000, 20);
-    expect(slow.value(70_000)).toBe(100);
+    call(fast, 41_000, 20);
+    expect(slow.value(41_000)).toBe(100);
   });
 
   it('costs 1 / (1 − share of failures)² times as much, at most a hundred times, and less as time goes by', () => {
@@ -165,8 +140,8 @@ describe('relative latency', () => {
   it('gets worse with calls that were given up after longer than usual', () => {
     const all = settled(20, 20, 20);
     const [hanging] = all as [Load];
-    for (let nowMs = 10_100; nowMs <= 11_000; nowMs += 100) call(hanging, nowMs, 1_000, outcomes.cancelled);
-    expect(hanging.value(11_000)).toBeGreaterThan(200);
+    for (let nowMs = 10_100; nowMs <= 11_400; nowMs += 100) call(hanging, nowMs, 1_000, outcomes.cancelled);
+    expect(hanging.value(11_400)).toBeGreaterThan(200);
   });
 
   it('forgets endpoints that left, and does not mix balancers that share one option', () => {

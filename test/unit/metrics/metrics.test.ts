@@ -17,7 +17,6 @@ import { prometheusText } from '../../../src/metrics/index.js';
 import { prometheusFormat, prometheusName } from '../../../src/metrics/prometheus.js';
 import type { SeriesAttributes } from '../../../src/metrics/series.js';
 import { instrumentMetrics } from '../../../src/opentelemetry/index.js';
-import { preferenceOrder } from '../../../src/picker/preference-order.js';
 import type { ResolverListener } from '../../../src/resolver/resolver.js';
 import { outlierEjection } from '../../../src/stage/outlier-ejection.js';
 import { FakeClock, settle } from '../../../src/testing/fake-clock.js';
@@ -167,20 +166,6 @@ describe('metrics', () => {
     expect(value('evenkeel.share.least')).toBeCloseTo(0.02);
     await publish('10.0.0.1', { address: '10.0.0.2', port: 80, zone: 'b' }, '10.0.0.3');
     expect(value('evenkeel.imbalance')).toBe(1.98);
-  });
-
-  it('show no evenness where the picker keeps an order: one client alone is uneven there by design', async () => {
-    const { balancer, publish } = bound(open({ picker: preferenceOrder() }));
-    await publish(...Array.from({ length: 10 }, (_, index) => `10.0.0.${index + 1}`));
-    for (let call = 0; call < 500; call++) {
-      const lease = balancer.pick();
-      clock.advance(1);
-      lease?.end(outcomes.success);
-    }
-    const calls = balancer.snapshot().endpoints.map(({ started }) => started);
-    expect(Math.max(...calls)).toBeGreaterThan(75);
-    expect(value('evenkeel.imbalance')).toBeUndefined();
-    expect(value('evenkeel.share.least')).toBeUndefined();
   });
 
   it('do not report a rolling update as uneven, also in the first minutes of a process', async () => {

@@ -11,9 +11,7 @@ import {
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { CallTrace } from '../../../src/call/call-trace.js';
 import { outcomes } from '../../../src/endpoint/outcome.js';
-import { relativeLatency } from '../../../src/load/relative-latency.js';
 import { instrumentTraces, type Traces, type TracesOptions } from '../../../src/opentelemetry/index.js';
-import { preferenceOrder } from '../../../src/picker/preference-order.js';
 import { BalancerFixture, failure } from '../../support/fixtures/balancer-fixture.js';
 
 const exporter = new InMemorySpanExporter();
@@ -70,31 +68,6 @@ describe('instrumentTraces', () => {
       'network.peer.port': 80,
     });
     expect(trace.getActiveSpan()).toBeUndefined();
-  });
-
-  it('records the place of the pod in the order of preference, while the picker keeps one', async () => {
-    instrument();
-    const fixture = new BalancerFixture({ picker: preferenceOrder(), load: relativeLatency() });
-    const addresses = ['10.0.0.1', '10.0.0.2', '10.0.0.3', '10.0.0.4'];
-    await fixture.publish(...addresses);
-    const places: unknown[] = [];
-    const seen: unknown[] = [];
-    const tell = async (): Promise<void> => {
-      await fixture.balancer.run((_, { endpoint }) => {
-        const { endpoints } = fixture.balancer.snapshot();
-        places.push(endpoints.find(({ key }) => key === endpoint.key)?.place);
-      });
-      const attempt = exporter.getFinishedSpans().find(({ name }) => name === 'evenkeel attempt');
-      seen.push(attempt?.attributes['evenkeel.endpoint.place']);
-      exporter.reset();
-    };
-    for (let call = 0; call < 6; call++) await tell();
-    expect(seen).toEqual(places);
-    expect(seen.at(-1)).toBe(1);
-    await fixture.publish(...addresses.slice(1));
-    await tell();
-    expect(seen.at(-1)).toBeUndefined();
-    await fixture.balancer.close();
   });
 
   it.each([

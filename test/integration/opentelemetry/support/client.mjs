@@ -4,7 +4,7 @@
  */
 import { createRequire } from 'node:module';
 import { SpanKind, SpanStatusCode, trace } from '@opentelemetry/api';
-import { outcomes, preferenceOrder, roundRobin, staticEndpoints, without } from 'evenkeel';
+import { outcomes, roundRobin, staticEndpoints, without } from 'evenkeel';
 import { serviceChannelOptions, serviceTarget } from 'evenkeel/grpc-js';
 import { createPoolCluster } from 'evenkeel/mysql2';
 import { createAgent } from 'evenkeel/node-http';
@@ -116,16 +116,6 @@ const scenarios = {
     );
     await made.close();
     return results;
-  },
-  async 'undici: order'({ pods, calls }) {
-    const made = await dispatcher(pods, { picker: preferenceOrder() });
-    await Promise.all(Array.from({ length: calls }, () => within('caller', () => get(made))));
-    await made.close();
-  },
-  async 'grpc: order'({ pods, calls }) {
-    const client = await ordersClient(pods, { picker: preferenceOrder() });
-    await Promise.all(Array.from({ length: calls }, () => within('caller', () => call(client))));
-    client.close();
   },
   async 'undici: wait'({ pods }) {
     const late = new FakeResolver();

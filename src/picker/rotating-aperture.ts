@@ -1,0 +1,183 @@
+import { INDEX, ONLY_FIRST, PRICE, UNITS, WITHHELD } from '../load/latency-cell.js';
+import { RuledLoad } from '../load/load-rule.js';
+import { AVERAGE, FRONT, type RingStart } from '../load/ring-start.js';
+import { checkNoOptions } from '../runtime/check.js';
+import { hash32 } from '../runtime/hash.js';
+import { Random32 } from '../runtime/random32.js';
+import type { Rng } from '../runtime/rng.js';
+import { firstFitting } from './fallback.js';
+import { p2c } from './p2c.js';
+import {
+  fits,
+  type OwnTarget,
+  ownSet,
+  type Picker,
+  type PickerFactory,
+  type PickRequest,
+  type PickSet,
+} from './picker.js';
+
+/** With fewer endpoints than this there is no ring: turns are exactly even and cost little. */
+const MIN_ENDPOINTS = 4;
+/**
+ * A pick looks at this many endpoints from the front on, or at one and a half times as many as the client has calls in flight (plus
+ * `SCAN_MORE`), but at no more than `MAX_SCAN`. If none of them is idle, `DRAWS` of the others are looked at, too.
+ */
+const MIN_SCAN = 16;
+const SCAN_MORE = 4;
+const MAX_SCAN = 128;
+const DRAWS = 8;
+/** While servers report their load, between so many endpoints from the front on are compared, and so many draws of the others. */
+const MIN_REPORTING = 8;
+const MAX_REPORTING = 16;
+const REPORTING_DRAWS = 4;
+/** Random numbers from 0 to 1 are compared as integers of this range, because V8 would put fractions on the heap. */
+const RANGE = 2 ** 20;
+
+/**
+ * All clients sort the endpoints into the same ring and turn it at the same rate: three endpoints a second. Each client has a start of its
+ * own on the ring. A call goes to the first endpoint from there on that has none of this client's calls. O(calls in flight) per pick. The
+ * default picker.
+ *
+ * So a client's calls are on few endpoints at a time, its aperture, and its own count says how busy they are: an endpoint that is slow now
+ * keeps its call and gets no other. As the ring turns, each client uses all endpoints alike. As all turn at the same rate, clients keep
+ * their distance; where they crowd, calls are slower, and they move apart. A slow endpoint is passed over in a part of its turns, one that
+ * fails counts as having more calls. The first calls of a client, and single calls after a pause, take turns.
+ *
+ * With two or three endpoints, with weights that differ, and with a load other than `relativeLatency`, this picker is `p2c`.
+ *
+ * Sources: the aperture of Finagle, there of random or coordinated starts; ordered hunting, as in telephone exchanges.
+ */
+export const rotatingAperture = (...none: []): PickerFactory => {
+  checkNoOptions('rotatingAperture', none);
+  const withoutRing = p2c();
+  return (set, previous, context) => {
+    const own = ownSet(set);
+    const start = startOf(own);
+    if (start === undefined) return withoutRing(set, previous, context);
+    return new RotatingAperture(own, start, context.rng);
+  };
+};
+
+/** The client's start on the ring; undefined if the endpoints of `set` cannot form one. */
+function startOf(set: PickSet<OwnTarget>): RingStart | undefined {
+  if (!set.equalWeights || set.all.length < MIN_ENDPOINTS) return undefined;
+  let found: RingStart | undefined;
+  for (const { load } of set.all) {
+    const start = load instanceof RuledLoad ? load.rule.ring : undefined;
+    if (start === undefined || (found ?? start) !== start) return undefined;
+    found = start;
+  }
+  return found;
+}
+
+class RotatingAperture implements Picker<OwnTarget> {
+  readonly #set: PickSet<OwnTarget>;
+  readonly #start: RingStart;
+  readonly #random: Random32;
+  /** All endpoints of the set in ring order, so that clients agree on it whatever their connections do; undefined = not ready. */
+  readonly #ring: (OwnTarget | undefined)[];
+  /** The loads of the endpoints, by index in the ring. */
+  readonly #loads: RuledLoad[];
+
+  constructor(set: PickSet<OwnTarget>, start: RingStart, rng: Rng) {
+    this.#set = set;
+    this.#start = start;
+    this.#random = new Random32(rng);
+    const all = inRingOrder(set.all);
+    const ready = new Set(set.targets);
+    this.#ring = all.map((target) => (ready.has(target) ? target : undefined));
+    this.#loads = all.map(({ load }) => load as RuledLoad);
+    this.#loads.forEach(({ numbers, at }, index) => {
+      numbers[at + INDEX] = index;
+    });
+  }
+
+  pick(request: PickRequest): OwnTarget | undefined {
+    const random = this.#random;
+    const { length } = this.#ring;
+    const { state } = this.#start;
+    this.#start.advance(request.nowMs, length, random);
+    const front = Math.floor(state[FRONT] as number);
+    const picked = this.#start.costs.hasReports
+      ? this.#byReports(request, front)
+      : this.#byCalls(request, front, Math.ceil(1.5 * (state[AVERAGE] as number)) + SCAN_MORE);
+    return picked ?? firstFitting(this.#set, request, random.index(Math.max(1, this.#set.targets.length)));
+  }
+
+  /** The first endpoint from the front on that is idle, as far as this client knows; else the cheapest of those looked at. */
+  #byCalls(request: PickRequest, front: number, wanted: number): OwnTarget | undefined {
+    const ring = this.#ring;
+    const loads = this.#loads;
+    const { length } = ring;
+    const scan = Math.min(length, MAX_SCAN, Math.max(MIN_SCAN, wanted));
+    const looks = scan === length ? scan : scan + DRAWS;
+    let best: OwnTarget | undefined;
+    let bestCost = 0;
+    for (let look = 0; look < looks; look++) {
+      const index = wrapped(front + (look < scan ? look : scan + this.#random.index(length - scan)), length);
+      const target = ring[index];
+      if (target === undefined || !fits(target, request)) continue;
+      const { numbers, at } = loads[index] as RuledLoad;
+      const withheld = numbers[at + WITHHELD] as number;
+      if (withheld !== 0 && this.#isPassedOver(withheld, look)) continue;
+      const cost = (target.inFlight + 1) * ((numbers[at + PRICE] as number) || UNITS);
+      if (best !== undefined && cost >= bestCost) continue;
+      best = target;
+      bestCost = cost;
+      if (cost <= UNITS) return best;
+    }
+    return best;
+  }
+
+  /**
+   * The cheapest of the first endpoints from the front on by what servers report, where each place costs a little more than the one before.
+   * If none of them is about as good as idle, a few drawn from the rest are compared too.
+   */
+  #byReports(request: PickRequest, front: number): OwnTarget | undefined {
+    const ring = this.#ring;
+    const { costs, state } = this.#start;
+    const { length } = ring;
+    const scan = Math.min(length, MAX_REPORTING, Math.max(MIN_REPORTING, Math.ceil(state[AVERAGE] as number) + 2));
+    const looks = scan === length ? scan : scan + REPORTING_DRAWS;
+    let best: OwnTarget | undefined;
+    costs.compare(request.nowMs);
+    for (let look = 0; look < looks; look++) {
+      if (look === scan && best !== undefined && !costs.isDear) return best;
+      const index = wrapped(front + (look < scan ? look : scan + this.#random.index(length - scan)), length);
+      const target = ring[index];
+      if (target === undefined || !fits(target, request)) continue;
+      const { numbers, at } = this.#loads[index] as RuledLoad;
+      const withheld = numbers[at + WITHHELD] as number;
+      if (withheld !== 0 && this.#isPassedOver(withheld, look)) continue;
+      if (costs.isCheaper(numbers, at, target.inFlight, Math.min(look, scan))) best = target;
+    }
+    return best;
+  }
+
+  /** Whether an endpoint that stands out gets no call now. @param look How many endpoints nearer to the front were looked at before. */
+  #isPassedOver(withheld: number, look: number): boolean {
+    return withheld === ONLY_FIRST ? look > 0 : this.#random.index(RANGE) < withheld * RANGE;
+  }
+}
+
+const wrapped = (index: number, length: number): number => (index < length ? index : index - length);
+
+/** Sorts endpoints into the ring. The order must be the same for all clients, whether they found the endpoints by DNS or in slices. */
+function inRingOrder(targets: readonly OwnTarget[]): OwnTarget[] {
+  const hashed = targets.map((target) => {
+    const name = nameOnRing(target);
+    return { target, name, hash: hash32(name) };
+  });
+  hashed.sort((a, b) => a.hash - b.hash || (a.name < b.name ? -1 : 1));
+  return hashed.map(({ target }) => target);
+}
+
+/**
+ * Port and address, hashed because neighbors in a list of addresses are neighbors on a node. DNS knows no uid; of two addresses, the IPv4
+ * one counts, whichever is dialed first.
+ */
+function nameOnRing({ endpoint: { address, otherAddress, port } }: OwnTarget): string {
+  const isSecond = otherAddress !== undefined && address.includes(':');
+  return `${port} ${isSecond ? otherAddress : address}`;
+}
