@@ -1,4 +1,5 @@
 import { checkKeys } from './check.js';
+import { ownProperties } from './own-properties.js';
 
 /** Which environment variables say where a process runs. Its manifest sets them through the downward API. */
 export interface TopologySource {
@@ -23,6 +24,8 @@ export function topologyFromEnv(source: TopologySource = {}): {
   readonly nodeName: string | undefined;
 } {
   checkKeys('topologyFromEnv', source, ['zoneVariable', 'nodeVariable', 'env']);
-  const { zoneVariable = 'TOPOLOGY_ZONE', nodeVariable = 'NODE_NAME', env = process.env } = source;
+  const own = ownProperties(source);
+  const { zoneVariable = 'TOPOLOGY_ZONE', nodeVariable = 'NODE_NAME' } = own;
+  const env = ownProperties(own.env ?? process.env);
   return { zone: env[zoneVariable] || undefined, nodeName: env[nodeVariable] || undefined };
 }

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { DiscoveryWorld } from '../../support/fixtures/discovery-world.js';
 import { Pods } from '../../support/pods/pods.js';
 import { runProgram } from '../../support/programs/consumer.js';
+import { admit } from '../../unit/deploy/admission.js';
 
 const root = join(import.meta.dirname, '../../..');
 
@@ -46,6 +47,32 @@ describe('the image that deploy/ mounts into pods', () => {
     const { code, stdout, stderr } = await runApp(alone);
     expect({ code, stdout }).toEqual({ code: 0, stdout: 'the app runs well\n' });
     expect(stderr).toMatch(/^evenkeel: not loaded, the app runs without it: [^\n]+\n$/);
+  });
+
+  describe('the file that the injection policy mounts', () => {
+    const labels = { 'evenkeel.dev/inject': 'enabled' };
+    const { annotations } = admit({ metadata: { labels }, spec: { containers: [{ name: 'app' }] } }).metadata;
+    const text = annotations?.['evenkeel.dev/loader'] as string;
+    const start = async (mounted: string) => {
+      const loader = join(folder, 'mounted.cjs');
+      await writeFile(loader, text.replaceAll('/evenkeel/', `${mounted}/`));
+      return runProgram(process.execPath, ['app.cjs', 'well'], folder, { NODE_OPTIONS: `--require=${loader}` });
+    };
+
+    test('loads the image', async () => {
+      expect(await start(image)).toEqual({ code: 0, stdout: 'the app runs well\n', stderr: '' });
+    });
+
+    test('lets the app run where a runtime mounts nothing, and says so in one line', async () => {
+      const empty = await mkdtemp(join(folder, 'empty-'));
+      for (const mounted of [empty, join(folder, 'absent')]) {
+        expect(await start(mounted)).toEqual({
+          code: 0,
+          stdout: 'the app runs well\n',
+          stderr: `evenkeel: not loaded, the app runs without it: ${mounted}/register.cjs: MODULE_NOT_FOUND\n`,
+        });
+      }
+    });
   });
 
   test('in a pod, fetch and http of an app without dependencies reach every pod of a Service', async () => {

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { diagnose } from '../../../src/cli/diagnose.js';
 import type { ApiFacts, DnsFacts, Facts, UseFacts } from '../../../src/cli/report.js';
 import { createEndpoint } from '../../../src/endpoint/endpoint.js';
@@ -45,6 +45,66 @@ const use: UseFacts = {
 };
 const judge = (target: string, facts: Partial<Facts>): ReturnType<typeof diagnose> =>
   diagnose(parseTarget(target), { api, dns, use, hostFamilies: ['IPv4'], connections: [], ...facts });
+
+describe("the Service's rules", () => {
+  const object = api.object as NonNullable<ApiFacts['object']>;
+  const rulesOf = (rules: Partial<typeof object>, place: { NODE_NAME?: string; TOPOLOGY_ZONE?: string } = {}) => {
+    vi.stubEnv('NODE_NAME', place.NODE_NAME);
+    vi.stubEnv('TOPOLOGY_ZONE', place.TOPOLOGY_ZONE);
+    const { api: lines } = judge('orders.shop:80', { api: { ...api, object: { ...object, ...rules } } });
+    return lines.filter(({ text }) => /^(internalTrafficPolicy|sessionAffinity|trafficDistribution)/.test(text));
+  };
+  afterEach(() => vi.unstubAllEnvs());
+
+  it('that say nothing are not mentioned', () => {
+    expect(rulesOf({})).toEqual([]);
+    expect(rulesOf({ headless: true, internalTrafficPolicy: 'Local', sessionAffinity: 'ClientIP' })).toEqual([]);
+  });
+
+  it.each([
+    [
+      { internalTrafficPolicy: 'Local' },
+      { NODE_NAME: 'node-7' },
+      { mark: 'note', text: 'internalTrafficPolicy: Local: only pods of the node node-7 are used' },
+    ],
+    [
+      { internalTrafficPolicy: 'Local' },
+      { TOPOLOGY_ZONE: 'a' },
+      { mark: 'warn', text: 'internalTrafficPolicy: Local: NODE_NAME is not set here, so kube-proxy chooses the pod' },
+    ],
+    [
+      { sessionAffinity: 'ClientIP' },
+      {},
+      { mark: 'note', text: 'sessionAffinity: ClientIP: this host stays with one pod while that is usable' },
+    ],
+    [
+      { trafficDistribution: 'PreferSameZone' },
+      { TOPOLOGY_ZONE: 'a' },
+      { mark: 'note', text: 'trafficDistribution: PreferSameZone: hints are followed' },
+    ],
+    [
+      { trafficDistribution: 'PreferSameNode' },
+      { NODE_NAME: 'node-7' },
+      { mark: 'note', text: 'trafficDistribution: PreferSameNode: hints are followed' },
+    ],
+    [
+      { trafficDistribution: 'PreferSameZone' },
+      {},
+      {
+        mark: 'note',
+        text: 'trafficDistribution: PreferSameZone: not followed: TOPOLOGY_ZONE and NODE_NAME are not set here',
+      },
+    ],
+  ])('%o with %o: says what is followed', (rules, place, line) => {
+    expect(rulesOf(rules, place)).toEqual([line]);
+  });
+
+  it('without "get services": says that they are unknown', () => {
+    const { api: lines } = judge('orders.shop:80', { api: { ...api, getService: forbidden } });
+    const text = "get services: not allowed; a port number's meaning and the Service's rules are unknown";
+    expect(lines).toContainEqual({ mark: 'note', text });
+  });
+});
 
 describe('diagnose', () => {
   it.each([

@@ -21,9 +21,16 @@ export interface Pod {
   readonly spec: {
     readonly containers: readonly Container[];
     readonly initContainers?: readonly Container[];
-    readonly volumes?: readonly { readonly name: string; readonly image?: object; readonly emptyDir?: object }[];
+    readonly volumes?: readonly Volume[];
     readonly os?: { readonly name: string };
   };
+}
+
+export interface Volume {
+  readonly name: string;
+  readonly image?: object;
+  readonly emptyDir?: object;
+  readonly downwardAPI?: object;
 }
 
 type Labels = Readonly<Record<string, string>>;
@@ -38,12 +45,23 @@ interface Named {
   readonly expression: string;
 }
 
+interface Mutation {
+  readonly applyConfiguration?: { readonly expression: string };
+  readonly jsonPatch?: { readonly expression: string };
+}
+
+interface JsonPatch {
+  readonly op: string;
+  readonly path: string;
+  readonly value: unknown;
+}
+
 interface Policy {
   readonly metadata: { readonly name: string };
   readonly spec: {
     readonly matchConditions: readonly Named[];
     readonly variables: readonly Named[];
-    readonly mutations: readonly { readonly applyConfiguration: { readonly expression: string } }[];
+    readonly mutations: readonly Mutation[];
   };
 }
 
@@ -77,7 +95,7 @@ function selects({ matchLabels = {}, matchExpressions = [] }: Selector, labels: 
  * schema: they become maps here. Everything else of an expression is evaluated as it stands in the manifest.
  */
 const untyped = (expression: string): string =>
-  expression.replace(/\bObject(?:\.\w+)*\{/g, '{').replace(/\b(\w+): /g, '"$1": ');
+  expression.replace(/\b(?:JSONPatch|Object(?:\.\w+)*)\{/g, '{').replace(/\b(\w+): /g, '"$1": ');
 
 /** Merges lists of named things as the API server does: by name (mounts by path), the rest stays. */
 function merge(before: unknown, applied: unknown): unknown {
@@ -118,13 +136,59 @@ function mutate(object: Pod): Pod {
   for (const { expression } of policy.spec.matchConditions) {
     if (environment.evaluate(expression, { object }) !== true) return object;
   }
+  return policy.spec.mutations.reduce((mutated, { applyConfiguration, jsonPatch }) => {
+    const expression = untyped((applyConfiguration ?? jsonPatch)?.expression as string);
+    // Each mutation sees what those before it made, in `object` and in the variables, too.
+    const result = environment.evaluate(expression, { object: mutated, variables: variablesOf(policy, mutated) });
+    return (jsonPatch === undefined ? merge(mutated, result) : patch(mutated, result as JsonPatch[])) as Pod;
+  }, object);
+}
+
+function variablesOf({ spec }: { readonly spec: { readonly variables: readonly Named[] } }, object: object): object {
   const variables: Record<string, unknown> = {};
-  for (const { name, expression } of policy.spec.variables) {
+  for (const { name, expression } of spec.variables) {
     variables[name] = environment.evaluate(expression, { object, variables });
   }
-  let mutated: unknown = object;
-  for (const { applyConfiguration } of policy.spec.mutations) {
-    mutated = merge(mutated, environment.evaluate(untyped(applyConfiguration.expression), { object, variables }));
+  return variables;
+}
+
+/** Applies JSON patches of the one operation that the policy uses. Like the API server, it does not make what a path leads through. */
+function patch(object: object, patches: readonly JsonPatch[]): object {
+  const patched = structuredClone(object);
+  for (const { op, path, value } of patches) {
+    if (op !== 'add') throw new Error(`the test does not know the operation ${op}`);
+    const steps = path.split('/').slice(1);
+    const last = steps.pop() as string;
+    let parent: unknown = patched;
+    for (const step of steps) parent = (parent as Record<string, unknown>)[step];
+    if (parent === undefined) throw new Error(`nothing is at the parent of ${path}`);
+    if (Array.isArray(parent) && last === '-') parent.push(value);
+    else (parent as Record<string, unknown>)[last] = value;
   }
-  return mutated as Pod;
+  return patched;
+}
+
+interface WarningPolicy {
+  readonly metadata: { readonly name: string };
+  readonly spec: {
+    readonly failurePolicy: string;
+    readonly variables: readonly Named[];
+    readonly validations: readonly { readonly expression: string; readonly message: string }[];
+  };
+}
+
+interface WarningBinding {
+  readonly spec: { readonly policyName: string; readonly validationActions: readonly string[] };
+}
+
+const warnings = documentsOf<object>('warnings.yaml');
+export const warningPolicy: WarningPolicy = warnings[0] as WarningPolicy;
+export const warningBinding: WarningBinding = warnings[1] as WarningBinding;
+
+/** The warnings that whoever writes this object gets. */
+export function warningsFor(object: object): readonly string[] {
+  const variables = variablesOf(warningPolicy, object);
+  return warningPolicy.spec.validations
+    .filter(({ expression }) => environment.evaluate(expression, { object, variables }) !== true)
+    .map(({ message }) => message);
 }

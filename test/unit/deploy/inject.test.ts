@@ -2,7 +2,12 @@ import { describe, expect, it } from 'vitest';
 import { admit, bindings, type Container, type EnvVar, type Pod, policy } from './admission.js';
 
 const label = { 'evenkeel.dev/inject': 'enabled' };
-const flag = '--require=/evenkeel/register.cjs';
+const flag = '--require=/evenkeel-loader/register.cjs';
+const nodeName: EnvVar = { name: 'NODE_NAME', valueFrom: { fieldRef: { fieldPath: 'spec.nodeName' } } };
+const zone: EnvVar = {
+  name: 'TOPOLOGY_ZONE',
+  valueFrom: { fieldRef: { fieldPath: "metadata.labels['topology.kubernetes.io/zone']" } },
+};
 
 function podWith(containers: readonly Container[], metadata: Pod['metadata'] = { labels: label }): Pod {
   return { metadata, spec: { containers } };
@@ -15,16 +20,22 @@ const optionsOf = (pod: Pod): readonly (string | undefined)[] =>
 const isInjected = (pod: Pod): boolean => pod.spec.volumes?.some(({ name }) => name === 'evenkeel') ?? false;
 
 describe('the injection policy', () => {
-  it('adds the image volume, its mount and --require to a pod with the label', () => {
+  it('adds two volumes, their mounts and --require to a pod with the label', () => {
     const pod = admit(podWith([{ name: 'app' }]));
+    const fieldRef = { fieldPath: "metadata.annotations['evenkeel.dev/loader']" };
+    expect(pod.metadata.annotations).toEqual({ 'evenkeel.dev/loader': expect.any(String) });
     expect(pod.spec.volumes).toEqual([
+      { name: 'evenkeel-loader', downwardAPI: { items: [{ path: 'register.cjs', fieldRef }] } },
       { name: 'evenkeel', image: { reference: expect.any(String), pullPolicy: 'IfNotPresent' } },
     ]);
     expect(pod.spec.containers).toEqual([
       {
         name: 'app',
-        volumeMounts: [{ name: 'evenkeel', mountPath: '/evenkeel', readOnly: true }],
-        env: [{ name: 'NODE_OPTIONS', value: flag }],
+        volumeMounts: [
+          { name: 'evenkeel', mountPath: '/evenkeel', readOnly: true },
+          { name: 'evenkeel-loader', mountPath: '/evenkeel-loader', readOnly: true },
+        ],
+        env: [{ name: 'NODE_OPTIONS', value: flag }, nodeName, zone],
       },
     ]);
   });
@@ -37,13 +48,39 @@ describe('the injection policy', () => {
     ];
     const before = podWith([{ name: 'app', env, volumeMounts: [{ name: 'data', mountPath: '/data' }] }]);
     const pod = admit({ ...before, spec: { ...before.spec, volumes: [{ name: 'data', emptyDir: {} }] } });
-    expect(pod.spec.volumes?.map(({ name }) => name)).toEqual(['data', 'evenkeel']);
-    expect(pod.spec.containers[0]?.volumeMounts?.map(({ name }) => name)).toEqual(['data', 'evenkeel']);
+    expect(pod.spec.volumes?.map(({ name }) => name)).toEqual(['data', 'evenkeel-loader', 'evenkeel']);
+    const mounts = pod.spec.containers[0]?.volumeMounts?.map(({ name }) => name);
+    expect(mounts).toEqual(['data', 'evenkeel', 'evenkeel-loader']);
     expect(pod.spec.containers[0]?.env).toEqual([
       env[0],
       { name: 'NODE_OPTIONS', value: `--max-old-space-size=512 ${flag}` },
       env[2],
+      nodeName,
+      zone,
     ]);
+  });
+
+  it('keeps a NODE_NAME or TOPOLOGY_ZONE of the app', () => {
+    const own = { name: 'NODE_NAME', value: 'erlang@host' };
+    const pod = admit(
+      podWith([
+        { name: 'app', env: [own] },
+        { name: 'worker', env: [{ name: 'TOPOLOGY_ZONE' }] },
+      ]),
+    );
+    expect(pod.spec.containers[0]?.env).toEqual([own, { name: 'NODE_OPTIONS', value: flag }, zone]);
+    expect(pod.spec.containers[1]?.env?.map(({ name }) => name)).toEqual([
+      'TOPOLOGY_ZONE',
+      'NODE_OPTIONS',
+      'NODE_NAME',
+    ]);
+  });
+
+  it('adds no variable to a container that it does not inject, and only the loader to what a pod has from others', () => {
+    const annotations = { 'evenkeel.dev/containers': 'app', owner: 'shop' };
+    const pod = admit(podWith([{ name: 'nginx' }, { name: 'app' }], { labels: label, annotations }));
+    expect(pod.spec.containers[0]).toEqual({ name: 'nginx' });
+    expect(pod.metadata.annotations).toEqual({ ...annotations, 'evenkeel.dev/loader': expect.any(String) });
   });
 
   it('treats an empty NODE_OPTIONS as none', () => {
@@ -70,7 +107,7 @@ describe('the injection policy', () => {
     expect(optionsOf(admit(named))).toEqual([flag]);
   });
 
-  it.each(['/evenkeel', '/evenkeel/'])(
+  it.each(['/evenkeel', '/evenkeel/', '/evenkeel-loader', '/evenkeel-loader/'])(
     'skips a container with a mount of its own at %s: two at one path make a pod invalid',
     (mountPath) => {
       const own: Container = { name: 'app', volumeMounts: [{ name: 'data', mountPath }] };

@@ -85,6 +85,19 @@ describe('topologyHints, with the rules of kube-proxy', () => {
     expect(topologyFromEnv({ env: { TOPOLOGY_ZONE: '' } })).toEqual({ zone: undefined, nodeName: undefined });
   });
 
+  it('topologyFromEnv reads nothing from a polluted Object.prototype', () => {
+    const polluted = { NODE_NAME: 'n', TOPOLOGY_ZONE: 'z', OTHER: 'o', nodeVariable: 'OTHER', env: { NODE_NAME: 'e' } };
+    for (const [name, value] of Object.entries(polluted)) {
+      Object.defineProperty(Object.prototype, name, { value, configurable: true });
+    }
+    try {
+      const found = [topologyFromEnv(), topologyFromEnv({}), topologyFromEnv({ env: {} })];
+      expect(found.map(({ zone, nodeName }) => [zone, nodeName])).toEqual(Array(3).fill([undefined, undefined]));
+    } finally {
+      for (const name of Object.keys(polluted)) Reflect.deleteProperty(Object.prototype, name);
+    }
+  });
+
   it('refuses unknown options', () => {
     expect(() => topologyHints({ region: 'r' } as never)).toThrow(/region/);
     expect(() => topologyHints({ others: 'gone' } as never)).toThrow(/others/);
