@@ -26,6 +26,8 @@ export function createEngine(options: EngineOptions): NodeHttpEngine {
     optionsFailed: options.giveUp,
   });
   const queues = new WeakMap<Agent, Map<string, Queue>>();
+  /** The sockets that requests of an agent have used. Connections to pods are shared, so a socket that is new to an agent may be a kept one. */
+  const known = new WeakMap<Agent, WeakSet<Socket>>();
   return {
     route(agent, request, requestOptions, onward) {
       const own = agent as Agent & { readonly protocol: string; readonly options: AgentOptions };
@@ -44,7 +46,11 @@ export function createEngine(options: EngineOptions): NodeHttpEngine {
       };
       // Added before the caller can listen, so it is called first.
       request.once('socket', (socket) => {
-        if (!isPassedOn && socket instanceof Socket) tellAddress(socket, requestOptions.host);
+        if (isPassedOn || !(socket instanceof Socket)) return;
+        const sockets = known.get(agent) ?? new WeakSet();
+        if (sockets.has(socket)) return;
+        known.set(agent, sockets.add(socket));
+        tellAddress(socket, requestOptions.host);
       });
       const begin = (): void => router.route(own.protocol, request, merged, passOn);
       if (agent.maxSockets === Number.POSITIVE_INFINITY) begin();
@@ -55,8 +61,8 @@ export function createEngine(options: EngineOptions): NodeHttpEngine {
 }
 
 /**
- * Emits `lookup` for a caller that listens for it, as Node does when it has resolved a name: checks of an app that refuse addresses listen
- * there. Until they have been called, nothing of the request is sent.
+ * Emits `lookup` for a caller that listens for it, as Node does when it has resolved a name for a new connection: checks of an app that refuse
+ * addresses listen there. Until they have been called, nothing of the request is sent.
  */
 function tellAddress(socket: Socket, host: string | null | undefined): void {
   const added = (event: string | symbol): void => {
