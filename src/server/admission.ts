@@ -5,6 +5,8 @@ import { CallLimit } from '../limit/call-limit.js';
 import type { LimitFactory } from '../limit/limit.js';
 import type { Clock, Timer } from '../runtime/clock.js';
 import { StallWatch } from '../runtime/stall-watch.js';
+import type { HttpResponse } from './http-requests.js';
+import { holdDrain } from './internals.js';
 import type { ServedCall } from './served-call.js';
 import { UnreadResponses } from './unread-responses.js';
 
@@ -31,7 +33,7 @@ export class Admission {
   /** The requests that count against the limit. */
   readonly #counted = new Set<ServedCall>();
   readonly #unread: UnreadResponses;
-  /** Requests whose body has arrived, and whose handlers go on when the limit has room. */
+  /** Requests whose handlers could go on, and do when the limit has room. */
   readonly #returning = new Map<ServedCall, () => void>();
   #lookTimer: Timer | undefined;
 
@@ -121,8 +123,8 @@ export class Admission {
   }
 
   /**
-   * A part of the body of a request has arrived that no longer counted against the limit. Calls `goOn` when the limit has room, before any
-   * request begins: then the request counts again, and its handler may have that part.
+   * The handler of a request that no longer counts against the limit could go on: a part of the body has arrived, or a part of the response
+   * was read. Calls `goOn` when the limit has room, before any request begins: then the request counts again.
    */
   returns(call: ServedCall, goOn: () => void): void {
     this.#returning.set(call, goOn);
@@ -159,11 +161,21 @@ export class Admission {
     this.#room.wake();
   }
 
-  /** Finds handlers that are done although their responses have not been read: those responses no longer count against the limit. */
+  /** Finds handlers that are done, or that only wait for the readers of their responses: those no longer count against the limit. */
   #look(): void {
     for (const call of this.#counted) {
       const { response } = call;
-      if (response?.writableEnded !== true) continue;
+      if (response === undefined) continue;
+      if (awaitsReader(response)) {
+        this.#free(call);
+        this.#unread.add(call, response);
+        holdDrain(response, (pass) => {
+          this.#unread.delete(call);
+          this.returns(call, pass);
+        });
+        continue;
+      }
+      if (!response.writableEnded) continue;
       const nowMs = this.#clock.now();
       const latencyMs = nowMs - (call.begunMs ?? nowMs);
       this.#free(call);
@@ -201,4 +213,11 @@ export class Admission {
     this.#limit.started();
     this.#stalls.began();
   }
+}
+
+/** Whether a handler writes no more of its response before the reader has read some. */
+function awaitsReader(response: HttpResponse): boolean {
+  const { writableNeedDrain } = 'stream' in response ? (response.stream ?? {}) : response;
+  // Without a listener, the handler has written too much and may go on regardless.
+  return writableNeedDrain === true && !response.writableEnded && response.listenerCount('drain') > 0;
 }

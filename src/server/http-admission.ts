@@ -6,6 +6,7 @@ import { AwaitedBody } from './awaited-body.js';
 import { answerNotBegun } from './http-refusal.js';
 import { announceOn, reportOn } from './http-report.js';
 import type { HttpRequest, HttpRequests, HttpResponse } from './http-requests.js';
+import { holdBody } from './internals.js';
 import type { LoadReporter, ReportFormat } from './load-reporter.js';
 import type { RequestHeaders } from './request-headers.js';
 import type { RequestRules } from './request-rules.js';
@@ -128,16 +129,7 @@ export class HttpAdmission {
   #await(request: HttpRequest, call: ServedCall, admission: Admission): void {
     const body = new AwaitedBody(admission, call, this.#parts.timers, () => {
       if (isReceived(request)) return false;
-      if (Object.hasOwn(request, 'push')) return true;
-      // Node passes a body on by `push`. A part that is held back is not read on from the connection.
-      const push = request.push.bind(request);
-      request.push = (part: unknown, encoding?: BufferEncoding): boolean => {
-        let wantsMore = false;
-        body.deliver(part === null, () => {
-          wantsMore = push(part, encoding);
-        });
-        return wantsMore;
-      };
+      holdBody(request, (isLast, pass) => body.deliver(isLast, pass));
       return true;
     });
   }

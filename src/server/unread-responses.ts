@@ -15,7 +15,7 @@ interface Unread {
 }
 
 /**
- * The responses whose handlers are done and whose readers have not read them. Their number and memory are bounded: beyond that, the
+ * The responses whose handlers are done, or write no more for now, and whose readers have not read them. Their number and memory are bounded: beyond that, the
  * slowest is closed.
  */
 export class UnreadResponses {

@@ -1,5 +1,12 @@
 import { once } from 'node:events';
-import { createServer, get, request as httpRequest, type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
+import {
+  createServer,
+  get,
+  request as httpRequest,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type ServerResponse,
+} from 'node:http';
 import {
   connect as connectHttp2,
   constants,
@@ -108,6 +115,51 @@ it('serves others while clients that never read their large responses hold conne
   expect(pod.inFlight).toBe(2);
   for (const reader of readers) reader.destroy();
   await until('nothing runs', () => pod.inFlight === 0);
+});
+
+it('serves others while handlers wait for clients that do not read, and lets those go on when the limit has room', async () => {
+  const pod = createBackend({ limit: fixed(1, { shedAfterMs: never }), waitTimeoutMs: 60_000 });
+  let written = 0;
+  let streaming: ServerResponse | undefined;
+  let answerHeld = (): void => {};
+  const serve = (request: IncomingMessage, response: ServerResponse): void => {
+    if (request.url === '/held') answerHeld = () => void response.end('ok');
+    else if (request.url !== '/stream') response.end('ok');
+    else {
+      streaming = response;
+      const source = new Readable({
+        read() {
+          written++;
+          this.push(Buffer.alloc(64 * 1024));
+        },
+      });
+      source.pipe(response);
+      response.on('close', () => source.destroy());
+    }
+  };
+  const server = createServer(pod.http(serve));
+  const port = await new Promise<number>((resolve) => {
+    server.listen(0, '127.0.0.1', () => resolve((server.address() as AddressInfo).port));
+  });
+  const reader = connect(port, '127.0.0.1')
+    .on('error', () => {})
+    .pause();
+  closing.push(() => {
+    reader.destroy();
+    server.close();
+  });
+  reader.write('GET /stream HTTP/1.1\r\nHost: pod\r\n\r\n');
+  await until('the stream waits for its reader', () => streaming?.writableNeedDrain === true);
+  for (let index = 0; index < 3; index++) expect(await statusOf(fetch(`http://127.0.0.1:${port}/`))).toBe(200);
+  const held = statusOf(fetch(`http://127.0.0.1:${port}/held`));
+  await until('the limit is used up', () => pod.limit?.running === 1);
+  const before = written;
+  reader.resume();
+  await until('everything is read', () => streaming?.writableNeedDrain === false);
+  expect([written, pod.limit?.running]).toEqual([before, 1]);
+  answerHeld();
+  expect(await held).toBe(200);
+  await until('the stream goes on', () => written > before);
 });
 
 describe.each(Object.keys(frameworks))('%s', (name) => {
