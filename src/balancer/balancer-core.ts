@@ -71,7 +71,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       tooLate: (leftMs) => tooLateError(this.#endpoints.feed, this.limit as CallLimit, leftMs),
       stalledSince: (sinceMs) => this.#times.stalledSince(sinceMs),
       tryPick: (key, avoid, unlimited) => this.#pick(key, subchannelsOf(avoid), true, unlimited),
-      timedOut: (timeoutMs) => this.#endpoints.refusals.after(timeoutMs),
+      timedOut: (limitMs) => this.#endpoints.refusals.after(limitMs),
     });
     this.#endpoints = new Endpoints({
       options,
@@ -97,6 +97,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     const priority = checkPriority(options.priority);
     const { waitTimeoutMs } = this.#options;
     const timeoutMs = checkNumber('timeoutMs', options.timeoutMs, waitTimeoutMs, { min: 0, infinite: true });
+    const limitMs = checkNumber('limitMs', options.limitMs, timeoutMs, { min: 0, infinite: true });
     const deadlineMs = checkNumber('deadlineMs', options.deadlineMs, Number.POSITIVE_INFINITY, { infinite: true });
     if (avoid !== undefined && typeof avoid?.has !== 'function')
       throw optionError('avoid', 'a set of subchannels', avoid);
@@ -112,7 +113,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       // The waiting room counts this caller from now on, so its missed pick no longer counts as another waiting caller.
       this.#endpoints.first.joined();
       sinceMs = this.clock.now();
-      const waits = this.#room.wait({ key, avoid, unlimited, signal, timeoutMs, priority, deadlineMs });
+      const waits = this.#room.wait({ key, avoid, unlimited, signal, timeoutMs, limitMs, priority, deadlineMs });
       this.#endpoints.judgeWaiting();
       const served = await waits;
       this.meter?.waited(this.clock.now() - sinceMs, true);

@@ -23,6 +23,8 @@ export interface AcquireOptions extends PickOptions {
   readonly signal?: AbortSignal | undefined;
   /** How long to wait for an endpoint, in ms. @defaultValue the balancer's `waitTimeoutMs` */
   readonly timeoutMs?: number | undefined;
+  /** The whole limit of which `timeoutMs` is the rest, in ms. The error names it. @defaultValue `timeoutMs` */
+  readonly limitMs?: number | undefined;
   /**
    * Whether this caller goes before or after others that wait for the `limit`; the lowest priority is shed first. @defaultValue 'default'
    */
@@ -40,6 +42,7 @@ export const acquireOptionNames: readonly (keyof AcquireOptions)[] = [
   'avoid',
   'signal',
   'timeoutMs',
+  'limitMs',
   'priority',
   'deadlineMs',
   'unlimited',

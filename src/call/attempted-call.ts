@@ -42,6 +42,8 @@ export interface AttemptedCall<C> {
   readonly signal?: AbortSignal | undefined;
   /** How long the call may wait for an endpoint, in ms. @defaultValue the balancer's `waitTimeoutMs` */
   readonly waitTimeoutMs?: number | undefined;
+  /** The whole limit of which `waitTimeoutMs` is the rest, in ms. The error names it. @defaultValue `waitTimeoutMs` */
+  readonly waitLimitMs?: number | undefined;
   /** Whether the call is outside the balancer's `limit`. @defaultValue false */
   readonly unlimited?: boolean | undefined;
   /**

@@ -313,14 +313,14 @@ export class Attempts<C> implements AttemptTally<C> {
     // An endpoint that failed just now is taken out of use within this turn of the event loop. Only then is it clear which endpoints are
     // left.
     if (avoid !== undefined) await undefined;
-    const { signal, waitTimeoutMs: timeoutMs, unlimited, priority, deadlineMs } = this.#call;
+    const { signal, waitTimeoutMs: timeoutMs, waitLimitMs: limitMs, unlimited, priority, deadlineMs } = this.#call;
     // The wait ends when the call's own signal aborts, and when `stop` is called.
     const aborted = (): void => waiting.abort(signal?.reason);
     if (signal?.aborted === true) aborted();
     else onAbort(signal, aborted);
     try {
-      const options = { key: this.#key, avoid, unlimited, signal: waiting.signal, timeoutMs, priority, deadlineMs };
-      return await this.#source.acquire(options);
+      const limits = { signal: waiting.signal, timeoutMs, limitMs, deadlineMs };
+      return await this.#source.acquire({ key: this.#key, avoid, unlimited, priority, ...limits });
     } finally {
       offAbort(signal, aborted);
     }

@@ -72,7 +72,7 @@ export class CallDeadline<C> {
     const address = this.#lease === undefined ? undefined : endpointAddress(this.#lease.endpoint);
     const now = address === undefined ? 'it waited for an endpoint' : `no answer from ${address}`;
     const earlier = this.#before.length === 0 ? '' : `; before that ${this.#before.join(', ')}`;
-    const message = `${this.#name}: the call did not finish within ${this.#limitMs} ms: ${now}${earlier}`;
+    const message = `${this.#name}: the call did not finish within ${Math.round(this.#limitMs)} ms: ${now}${earlier}`;
     this.#missed = new EvenkeelError('EVENKEEL_DEADLINE', message, address === undefined ? {} : { endpoint: address });
     this.#controller.abort(this.#missed);
   }

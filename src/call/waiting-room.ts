@@ -15,6 +15,8 @@ export interface WaitRequest {
   readonly unlimited?: boolean | undefined;
   readonly signal: AbortSignal | undefined;
   readonly timeoutMs: number;
+  /** The whole limit of which `timeoutMs` is the rest, in ms. @defaultValue `timeoutMs` */
+  readonly limitMs?: number | undefined;
   /** The caller's priority. @defaultValue 'default' */
   readonly priority?: Priority | undefined;
   /** How much of the call's deadline is left, in ms. @defaultValue Infinity */
@@ -51,8 +53,8 @@ export interface WaitingRoomOwner<C, L = CallLease<C>> {
   /** Whether this process's event loop was blocked at any time since `sinceMs`. If so, the waiting was not for endpoints. */
   stalledSince(sinceMs: number): boolean;
   tryPick(key: string | undefined, avoid: ReadonlySet<PickTarget> | undefined, unlimited: boolean): L | undefined;
-  /** Creates the error for a caller that got no endpoint within `timeoutMs`. */
-  timedOut(timeoutMs: number): EvenkeelError;
+  /** Creates the error for a caller that got no endpoint within `limitMs`. */
+  timedOut(limitMs: number): EvenkeelError;
   /** Creates the error for a caller that is shed after waiting `waitedMs`. */
   overload(waitedMs: number): EvenkeelError;
   /** Creates the error for a caller whose deadline is too near: `leftMs` are left. */
@@ -131,7 +133,7 @@ export class WaitingRoom<C, L = CallLease<C>> {
           clock,
           () => {
             if (hopefulMs < timeoutMs) this.#giveUp(waiter);
-            else if (this.#leave(waiter)) reject(this.#owner.timedOut(timeoutMs));
+            else if (this.#leave(waiter)) reject(this.#owner.timedOut(request.limitMs ?? timeoutMs));
           },
           Math.min(timeoutMs, hopefulMs),
         ),

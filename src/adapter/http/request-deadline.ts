@@ -102,7 +102,7 @@ export function deadlineError({ origin, method, limitMs, running, tried }: Misse
   const before = [...(tried?.avoid ?? [])].filter((subchannel) => !present.has(subchannel));
   const earlier =
     before.length === 0 ? '' : `; before that ${before.map(({ endpoint }) => endpointAddress(endpoint)).join(', ')}`;
-  const message = `${origin}: ${method} did not finish within ${limitMs} ms: ${runningText}${earlier}`;
+  const message = `${origin}: ${method} did not finish within ${Math.round(limitMs)} ms: ${runningText}${earlier}`;
   const endpoint = running.find(({ lease }) => lease !== undefined)?.lease?.endpoint;
   return new EvenkeelError(
     'EVENKEEL_DEADLINE',

@@ -294,6 +294,10 @@ class Connect<T> implements AttemptedCall<Site> {
     this.#reject = reject;
   }
 
+  get waitLimitMs(): number {
+    return this.#parts.settings.waitTimeoutMs;
+  }
+
   /**
    * How long this opening may still wait for endpoints, in ms. The time counts from the first attempt: an endpoint that accepts connections
    * and then stays silent becomes ready again after each attempt, so a wait that began anew each time would never end.

@@ -90,6 +90,10 @@ export class LentCall<S extends PooledSession, H> implements AttemptedCall<H>, B
     return this.#use.deadlineMs;
   }
 
+  get waitLimitMs(): number {
+    return this.#use.waitLimitMs;
+  }
+
   get waitTimeoutMs(): number {
     const { clock, waitLimitMs } = this.#use;
     const nowMs = clock.now();

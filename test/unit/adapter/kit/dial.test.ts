@@ -58,3 +58,32 @@ it('a connection that its adapter cannot take over holds no lease, and is told t
   expect(signals.map(({ aborted }) => aborted)).toEqual([true, true, true]);
   expect(settings.placements.size).toBe(0);
 });
+
+it('names the whole limit when a later wait has used up its rest', async () => {
+  let connects = 0;
+  const fixture = new BalancerFixture({
+    transport: { connect: () => (connects++ === 0 ? new Site().connection : new Promise(() => {})) } as never,
+  });
+  const { balancer, clock } = fixture;
+  const placements = new Placements({ balancer, clock, rng: seededRng(1), options: resolvePlacingOptions({}, 30_000) });
+  await fixture.publish('10.0.0.1');
+  const opened = connectThrough({
+    balancer: balancer as never,
+    service: 'orders.shop:80',
+    settings: { placements, clock, connectTimeoutMs: 2_000, waitTimeoutMs: 1_000 },
+    opening: {
+      open: ({ signal }: Dial) =>
+        new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+      opened: () => {
+        throw new Error('nothing opens');
+      },
+    },
+    key: undefined,
+    signal: undefined,
+  });
+  const failed = expect(opened).rejects.toThrow('within 1000 ms');
+  await clock.advanceAsync(13.09497);
+  await fixture.publish('10.0.0.2');
+  await clock.advanceAsync(1_000);
+  await failed;
+});
