@@ -19,7 +19,7 @@ describe('the packed package', () => {
 
   test('holds the compiled library and what a reader needs, nothing else', () => {
     const expected =
-      /^(dist\/.+\.(js|d\.ts)|dist\/register\/register\.(cjs|d\.cts)|docs\/.+\.md|package\.json|README\.md|LICENSE|NOTICE|SECURITY\.md|CHANGELOG\.md)$/;
+      /^(dist\/.+\.(js|d\.ts)|dist\/register\/(register|undici|grpc-js)\.cjs|dist\/register\/register\.d\.cts|docs\/.+\.md|package\.json|README\.md|LICENSE|NOTICE|SECURITY\.md|CHANGELOG\.md)$/;
     expect(files.filter((file) => !expected.test(file))).toEqual([]);
     expect(files).toContain('LICENSE');
     expect(files).toContain('README.md');
