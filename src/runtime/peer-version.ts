@@ -31,7 +31,7 @@ export const peerRanges: Readonly<Record<string, string>> = {
  */
 export function checkPeer(peer: string, importer: string, checkedBy: string): void {
   if (!/\/check-version(-[a-z0-9-]+)?\.[jt]s$/.test(checkedBy)) return;
-  const range = peerRanges[peer];
+  const range = Object.hasOwn(peerRanges, peer) ? peerRanges[peer] : undefined;
   const version = installedVersion(peer);
   if (range === undefined || version === undefined || isInRange(version, range)) return;
   const [major] = numbersIn(range);
