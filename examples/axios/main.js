@@ -35,7 +35,7 @@ async function stopPod(name) {
 }
 
 const client = ordersClient('http://orders.shop:8080', {
-  // For counts to compare: from four pods on, the default goes by load and latency, and is not even for one client.
+  // For counts to compare: exactly even.
   picker: roundRobin(),
   // Leave this line out in a pod: evenkeel finds the API server by itself.
   resolver: endpointSlices({

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
-import { type Balancer, createBalancer, p2c, resolverFrom, staticEndpoints } from 'evenkeel';
+import { type Balancer, createBalancer, resolverFrom, staticEndpoints } from 'evenkeel';
 import { prometheusText } from 'evenkeel/metrics';
 import { FakeTransport } from 'evenkeel/testing';
 import { createDispatcher } from 'evenkeel/undici';
@@ -94,8 +94,6 @@ it.skipIf(skip)(
     const target = 'orders.shop:8080';
     const orders = createDispatcher(origin, {
       resolver: { ...staticEndpoints(pods.map(({ endpoint }) => endpoint)), name: target },
-      // The default keeps an order, and so has no shares that are even.
-      picker: p2c(),
     });
     open.push({ [Symbol.asyncDispose]: () => orders.close() });
     // A Service found by DNS, since nobody gave the client the Role.

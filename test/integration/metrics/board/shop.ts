@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
-import { fixed, isEvenkeelError, p2c, resolverFrom } from 'evenkeel';
+import { fixed, isEvenkeelError, resolverFrom } from 'evenkeel';
 import { createAdminHandler } from 'evenkeel/admin';
 import { prometheusText } from 'evenkeel/metrics';
 import { createDispatcher } from 'evenkeel/undici';
@@ -47,7 +47,6 @@ export class Shop implements AsyncDisposable {
     const resolver = resolverFrom('orders.shop:http', { ...world.options(), allowAddresses: ['loopback'] });
     this.#orders = createDispatcher(ORIGIN, {
       resolver,
-      picker: p2c(),
       connections: 8,
       limit: fixed(24),
       hedge: { afterMs: 250 },
