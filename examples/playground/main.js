@@ -8,7 +8,7 @@ import { startPageServer } from './page-server.js';
 import { createPlayground } from './playground.js';
 import { playScenario } from './scenario.js';
 import { busiestPod, busyMachineNote } from './state.js';
-import { formatSums, formatTables, judge, noteOnCounts } from './table.js';
+import { formatSums, formatTables, judge } from './table.js';
 import { startTerminal } from './terminal.js';
 
 const LOOK_MS = 1_000;
@@ -52,7 +52,7 @@ async function once(options) {
   const results = await playScenario(started, options.perSecondOf, (text) => log.add(text));
   const rows = results.flatMap((result) => result.rows);
   const failures = judge(rows, options.picker);
-  console.log(`\n${formatTables(results)}\n${noteOnCounts(rows, options.picker)}\n${formatSums(results)}`);
+  console.log(`\n${formatTables(results)}\n\n${formatSums(results)}`);
   for (const failure of failures) console.error(failure);
   const latest = started.flatMap(({ traffic }) => traffic.clients.map(({ name }) => traffic.boardOf(name).latestMs));
   const note = busyMachineNote(Math.max(...latest));

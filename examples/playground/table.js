@@ -15,17 +15,11 @@ const roundRobinLimit = ({ perPod }) => {
   return Math.max(ROUND_ROBIN_LIMIT, (mean + 1) / mean);
 };
 
-/** Up to so many pods the default takes turns; from there on one client prefers some pods to others. */
+/** Up to so many pods the default takes turns; with more it is even over seconds, and a phase may be short. */
 const MOST_IN_TURN = 3;
 /** Whether calls are even by count. @param {Row} row @param {string | undefined} picker */
 const isEvenByCount = ({ protocol, perPod }, picker) =>
   protocol.longLived === true || picker !== undefined || perPod.length <= MOST_IN_TURN;
-
-/** What a reader of the tables has to know, if anything. @param {readonly Row[]} rows @param {string | undefined} picker @returns {string} */
-export const noteOnCounts = (rows, picker) =>
-  rows.every((row) => isEvenByCount(row, picker))
-    ? ''
-    : `\nFrom ${MOST_IN_TURN + 1} pods on, evenkeel's default evens out load and latency, not counts: a single client prefers some pods, a fleet of clients is even. --picker round-robin takes turns.\n`;
 
 /** @typedef {import('./scenario.js').Row} Row */
 
