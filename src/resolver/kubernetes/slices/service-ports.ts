@@ -84,14 +84,9 @@ export function nameOfPort({ ports }: ServiceFacts, number: number): string | un
   return ports.find(({ port, protocol }) => port === number && protocol === 'TCP')?.name;
 }
 
-/**
- * Whether a Service is headless, that is, whether clients connect to its pods at the pods' own ports. Its object or the label of its slices
- * says so; and pods without any port are those of a headless Service, since every other Service has ports.
- */
+/** Whether clients connect to the Service's pods at the pods' own ports. Its object says so or, until that is read, the label of its slices. */
 export function isHeadless(slices: readonly EndpointSlice[], facts: ServiceFacts | undefined): boolean {
-  if (facts !== undefined) return facts.headless;
-  if (slices.some((slice) => slice.isHeadless)) return true;
-  return slices.every(({ ports }) => ports.length === 0) && slices.some(({ members }) => members.length > 0);
+  return facts?.headless ?? slices.some((slice) => slice.isHeadless);
 }
 
 /** The error when the Service does not have the requested port. `subject` is for example `shop/orders`. */

@@ -184,8 +184,11 @@ export function portOf(wanted: WantedPort, slices: readonly EndpointSlice[], kno
   if (typeof port === 'number' && isHeadless(slices, known.facts)) {
     return { name: '', podPort: port, isCertain: false };
   }
-  // Without pods there is no port to choose from, and no reason to report a mistake yet.
-  if (names.length === 0) return { name: typeof port === 'string' ? port : '', isCertain: false };
+  // Without pods there is no port to choose from, and no reason to report a mistake yet. Pods without a TCP port are another matter: the
+  // port may be UDP, or have a targetPort that no pod has.
+  const hasPods = slices.some(({ members }) => members.length > 0);
+  if (names.length === 0 && (port === undefined || !hasPods))
+    return { name: typeof port === 'string' ? port : '', isCertain: false };
   if (typeof port === 'string') return byName(wanted, port, names, known);
   if (port !== undefined) return byNumber(wanted, port, names, known);
   if (names.length === 1) return { name: names[0], isCertain: false };
@@ -210,8 +213,7 @@ function byName(
     return { name: port, isCertain: false, error: noSuchPort(subject, port, facts) };
   }
   if (!isCurrent && !isOverdue) return { name: undefined, isCertain: false, isOpen: true };
-  const list = names.map((name) => JSON.stringify(name)).join(', ');
-  const message = `no EndpointSlice of ${subject} has a port named ${JSON.stringify(port)}; there is ${list}`;
+  const message = `no EndpointSlice of ${subject} has a port named ${JSON.stringify(port)}; there is ${quoted(names)}`;
   const error = new WrongTarget('port', message);
   return isCurrent ? { name: port, isCertain: false, error } : { name: port, isCertain: false, error, isOpen: true };
 }
@@ -222,7 +224,7 @@ function byNumber(
   names: readonly string[],
   { facts, isCurrent, failure, isOverdue }: ServiceKnowledge,
 ): PortChoice {
-  const held = last !== undefined && names.includes(last) ? last : undefined;
+  const held = last !== undefined && (names.length === 0 || names.includes(last)) ? last : undefined;
   const open = isCurrent ? {} : ({ isOpen: true } as const);
   // An older answer about the Service is used until there is a new one.
   const name = facts === undefined ? undefined : nameOfPort(facts, port);
@@ -241,18 +243,21 @@ function byNumber(
 }
 
 function noSlicePort(subject: string, port: number, name: string, names: readonly string[]): WrongTarget {
-  const list = names.map((known) => JSON.stringify(known)).join(', ');
-  const message = `port ${port} of ${subject} is named ${JSON.stringify(name)}, and no EndpointSlice has a port of that name; there is ${list}`;
+  const message = `port ${port} of ${subject} is named ${JSON.stringify(name)}, and no EndpointSlice has a port of that name; there is ${quoted(names)}`;
   return new WrongTarget('port', message);
 }
 
+function quoted(names: readonly string[]): string {
+  return names.map((name) => JSON.stringify(name)).join(', ') || 'none';
+}
+
 function unreadablePorts(subject: string, port: number, names: readonly string[], failure: unknown): ResolveError {
-  if (isRefusal(failure)) {
+  if (isRefusal(failure) && names.length > 0) {
     const why = `its port table cannot be read without the verb get on services (${asError(failure).message})`;
     return ambiguousPort(subject, port, names, why, failure);
   }
   const message = `the port table of the Service ${subject} cannot be read: ${asError(failure).message}`;
-  return new ResolveError(message, { cause: failure });
+  return new ResolveError(message, { permanent: isRefusal(failure), cause: failure });
 }
 
 /**

@@ -145,7 +145,7 @@ describe('S11 the port that a target means', () => {
       'permitted',
     ],
     ['that nobody lists', { ports: [] }, { clusterIP: 'None', ports: [] }, 'permitted'],
-    ['that nobody lists', { ports: [] }, {}, 'forbidden'],
+    ['that nobody lists', { ports: [], isHeadless: true }, {}, 'forbidden'],
     ['that only the pods know', { ports: [{ name: 'metrics', port: 9 }] }, { clusterIP: 'None' }, 'permitted'],
     [
       'under another name than in the slices',
@@ -177,6 +177,53 @@ describe('S11 the port that a target means', () => {
       expect(choosing.error).toBeUndefined();
     },
   );
+
+  const pods = { ports: [], members: someSlice.members };
+  const udp = { name: 'dns', port: 53, protocol: 'UDP' };
+
+  it.each<[string, number | string, readonly object[], string, string | undefined]>([
+    ['a number of', 53, [udp], 'Service shop/orders has no TCP port 53; it has dns 53 (UDP)', undefined],
+    ['a name of', 'dns', [udp], 'Service shop/orders has no TCP port named "dns"; it has dns 53 (UDP)', 'dns'],
+    [
+      'a targetPort that no pod has:',
+      80,
+      [{ ...http, targetPort: 'htpp' }],
+      'port 80 of shop/orders is named "http", and no EndpointSlice has a port of that name; there is none',
+      'http',
+    ],
+  ])(
+    "%s a Service with an address, whose slices show no TCP port, is not the pods' port (%s)",
+    async (_what, port, ports, message, name) => {
+      const choosing = new Choosing(port);
+      choosing.answer = async () => service(ports, { clusterIP: '10.96.0.7' });
+      expect(choosing.look(pods)).toMatchObject({ name: undefined, isOpen: true });
+      await settle();
+      const choice = choosing.look(pods);
+      expect([choice.name, choice.podPort, choosing.error?.message]).toEqual([name, undefined, message]);
+      expect(choosing.lookups).toBe(1);
+    },
+  );
+
+  it('a number, slices without a port or the label of a headless Service, and a Service that may not be read: no guess', async () => {
+    const choosing = new Choosing(8080);
+    choosing.answer = denied;
+    choosing.look(pods);
+    await settle();
+    const choice = choosing.look(pods);
+    expect([choice.name, choice.podPort]).toEqual([undefined, undefined]);
+    expect(choosing.error).toMatchObject({ code: 'EVENKEEL_RESOLVE', permanent: true });
+    expect(choosing.error?.message).toBe('the port table of the Service shop/orders cannot be read: 403 Forbidden');
+  });
+
+  it('a number whose port leaves all pods stays what it was, and has no endpoints', async () => {
+    const choosing = new Choosing(80);
+    choosing.answer = denied;
+    choosing.among('http');
+    await settle();
+    expect(choosing.among('http')).toBe('http');
+    expect(choosing.look(pods)).toMatchObject({ name: 'http' });
+    expect(choosing.look(pods).podPort).toBeUndefined();
+  });
 
   it("a number that is not the Service's own, where it has an address of its own: refused", async () => {
     const choosing = new Choosing(8000);
