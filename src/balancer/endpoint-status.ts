@@ -12,6 +12,8 @@ export type EndpointStatus = SubchannelState | 'ejected' | 'standby';
  * take.
  */
 const AVOIDED_FROM = 4;
+/** An endpoint counts as slow if it gets less than this share of its calls. */
+const SLOW_BELOW = 0.5;
 
 interface StatusFacts {
   readonly state: SubchannelState;
@@ -22,6 +24,8 @@ interface StatusFacts {
   readonly inFlight: number;
   /** How many times as much one more call costs here as on the cheapest endpoint; undefined if unknown. */
   readonly timesCheapest: number | undefined;
+  /** Which share of its calls the endpoint gets, 0 to 1; below 1 if it is slower than the others. */
+  readonly share: number;
 }
 
 /** Works out an endpoint's status from its state, its weight and what the stages decided about it. */
@@ -33,7 +37,7 @@ export function statusOf({ state, weight, suspect, ejectedBecause }: StatusFacts
 
 /** Says in words why an endpoint gets no calls, or fewer than others; undefined if it gets its share. */
 export function whyFewer(facts: StatusFacts, panicking: boolean): string | undefined {
-  const { ejectedBecause, lastError, inFlight, timesCheapest } = facts;
+  const { ejectedBecause, lastError, inFlight, timesCheapest, share } = facts;
   switch (statusOf(facts, panicking)) {
     case 'ejected':
       return ejectedBecause ?? lastError ?? 'its calls or probes fail';
@@ -49,6 +53,8 @@ export function whyFewer(facts: StatusFacts, panicking: boolean): string | undef
       return 'closed';
     default:
       if (ejectedBecause !== undefined) return `would be ejected (${ejectedBecause}), but so would most others`;
+      if (share < SLOW_BELOW)
+        return `it is slower than the others, and gets ${Math.round(100 * share)} % of its share of the calls`;
       if (timesCheapest === undefined || timesCheapest < AVOIDED_FROM) return undefined;
       return `a call costs ${rounded(timesCheapest)} times as much as at the cheapest: it is slower, fuller, or fails`;
   }

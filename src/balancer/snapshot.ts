@@ -1,4 +1,5 @@
 import { endpointAddress, withOtherFirst } from '../endpoint/endpoint.js';
+import { RuledLoad } from '../load/load-rule.js';
 import {
   type ConnectionCounts,
   type DiscoveryState,
@@ -208,7 +209,8 @@ function snapshotOf<C>(
   const ejectedBecause = events.ejectedBecause(endpoint.key);
   const lastError = subchannel.lastError?.message;
   const timesCheapest = load >= 0 && cheapest > 0 && Number.isFinite(cheapest) ? load / cheapest : undefined;
-  const facts = { state, weight, suspect, ejectedBecause, lastError, inFlight, timesCheapest };
+  const share = subchannel.load instanceof RuledLoad ? subchannel.load.share : 1;
+  const facts = { state, weight, suspect, ejectedBecause, lastError, inFlight, timesCheapest, share };
   const why = whyFewer(facts, events.isPanicking);
   const status = statusOf(facts, events.isPanicking);
   return {

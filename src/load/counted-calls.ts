@@ -1,7 +1,7 @@
 import type { LoadReport } from '../endpoint/outcome.js';
 import type { CallCosts } from './call-costs.js';
 import { OTHERS, OTHERS_AVERAGE, REPORTED_AT } from './latency-cell.js';
-import { DEFAULT_CHOICES, type LoadFacts } from './load.js';
+import { DEFAULT_CHOICES } from './load.js';
 import { lowerMedian } from './median.js';
 import { requestsInFlight, requestsWaiting } from './orca.js';
 
@@ -87,14 +87,5 @@ export class CountedCalls {
     if (this.#reports === 0) return;
     this.#inUse.usual = lowerMedian(this.#values, this.#reports);
     this.#most = Math.min(MOST_OF_USUAL * (this.#inUse.usual + 1), MOST_OTHERS);
-  }
-
-  /** What is known about an endpoint, for display, as `LoadRule.facts`. */
-  facts(numbers: Float64Array, at: number, nowMs: number): LoadFacts {
-    if (!this.#inUse.hasReports || numbers[at + OTHERS] === 0) return {};
-    return {
-      others: (numbers[at + OTHERS] as number) - 1,
-      reportAgeMs: nowMs - (numbers[at + REPORTED_AT] as number),
-    };
   }
 }

@@ -1,7 +1,7 @@
 import { type LoadReport, type Outcome, outcomes } from '../endpoint/outcome.js';
 import type { CostOfCalls } from './call-costs.js';
 import type { Cell } from './cells.js';
-import { DEFAULT_CHOICES, type Load, type LoadFacts } from './load.js';
+import { DEFAULT_CHOICES, type Load } from './load.js';
 import type { RingStart } from './ring-start.js';
 
 /**
@@ -43,8 +43,8 @@ export interface LoadRule {
   readonly choices?: number | undefined;
   /** Where the client's part of the ring starts; only for rules whose cells have the layout of `latency-cell`. */
   readonly ring?: RingStart;
-  /** What the rule knows about an endpoint, to be shown to people. */
-  facts?(numbers: Float64Array, at: number, nowMs: number): LoadFacts;
+  /** Which share of its calls `rotatingAperture` gives a slow endpoint, 0 to 1; absent = every endpoint gets all. */
+  share?(numbers: Float64Array, at: number): number;
 }
 
 /**
@@ -91,9 +91,9 @@ export class RuledLoad implements Load {
     return this.rule.rate?.(this.numbers, this.at, nowMs);
   }
 
-  /** What the rule knows about the endpoint, as `LoadRule.facts`; empty if there is nothing. */
-  facts(nowMs: number): LoadFacts {
-    return this.rule.facts?.(this.numbers, this.at, nowMs) ?? {};
+  /** Which share of its calls the endpoint gets, as `LoadRule.share`. */
+  get share(): number {
+    return this.rule.share?.(this.numbers, this.at) ?? 1;
   }
 
   reported(report: LoadReport, inFlight: number, nowMs: number): void {

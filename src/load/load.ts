@@ -42,19 +42,3 @@ export interface LoadSet {
 
 /** Creates loads, one for each endpoint; the value of the option `load`. */
 export type LoadFactory = (set: LoadSet) => Load;
-
-/** What a load knows about an endpoint, to be shown to people. */
-export interface LoadFacts {
-  /** The share of its calls that `rotatingAperture` still gives the endpoint because it is slow, 0 to 1; absent = all of them. */
-  readonly share?: number;
-  /** The latency of the endpoint with which the load computes, in ms. */
-  readonly latencyMs?: number;
-  /** The share of the endpoint's calls that failed, 0 to 1. */
-  readonly failing?: number;
-  /** How many calls of other clients were in flight on the endpoint, by its last report. */
-  readonly others?: number;
-  /** The utilization of the endpoint with which the load computes. */
-  readonly utilization?: number;
-  /** How long ago the endpoint last reported its load, in ms. */
-  readonly reportAgeMs?: number;
-}

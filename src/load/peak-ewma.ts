@@ -2,7 +2,7 @@ import type { Outcome } from '../endpoint/outcome.js';
 import type { Complete } from '../runtime/complete.js';
 import { numberOption, type OptionTable, optionTable } from '../runtime/options.js';
 import { Cells } from './cells.js';
-import type { Load, LoadFacts } from './load.js';
+import type { Load } from './load.js';
 import { type LoadRule, RuledLoad } from './load-rule.js';
 
 /**
@@ -116,13 +116,6 @@ class PeakEwmaRule implements LoadRule {
       cost *= Math.min(1 / (working * working), MAX_PENALTY);
     }
     return Math.min(cost, MAX_UNITS) | 0;
-  }
-
-  facts(numbers: Float64Array, at: number, nowMs: number): LoadFacts {
-    const kept = this.#kept(nowMs - (numbers[at + UPDATED] as number));
-    const latencyMs = (numbers[at + LATENCY] as number) * kept;
-    const failing = (numbers[at + FAILING] as number) * kept;
-    return { ...(latencyMs > 0 && { latencyMs }), ...(failing > 0.01 && { failing }) };
   }
 
   #failed(numbers: Float64Array, at: number, nowMs: number): void {

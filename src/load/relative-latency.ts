@@ -18,7 +18,7 @@ import {
   UPDATED,
   WITHHELD,
 } from './latency-cell.js';
-import type { LoadFactory, LoadFacts, LoadSet } from './load.js';
+import type { LoadFactory, LoadSet } from './load.js';
 import { type LoadRule, RuledLoad } from './load-rule.js';
 import { lowerMedian, nth } from './median.js';
 import { LATENCY, RingStart } from './ring-start.js';
@@ -198,14 +198,8 @@ class RelativeLatencyRule implements LoadRule {
     this.#reports.reported(numbers, at, report, inFlight, nowMs);
   }
 
-  facts(numbers: Float64Array, at: number, nowMs: number): LoadFacts {
-    const failing = failingNow(numbers, at, nowMs);
-    return {
-      ...((numbers[at + KNOWN] as number) > 0 && { latencyMs: Math.exp(numbers[at + TYPICAL] as number) - FLOOR_MS }),
-      ...((numbers[at + WITHHELD] as number) > 0 && { share: 1 - (numbers[at + WITHHELD] as number) }),
-      ...(failing > FEW_FAILURES && { failing }),
-      ...this.#reports.facts(numbers, at, nowMs),
-    };
+  share(numbers: Float64Array, at: number): number {
+    return 1 - Math.max(0, numbers[at + WITHHELD] as number);
   }
 
   /** Learns from a call whose latency is in `LATEST`: as an argument, V8 would put it on the heap. */

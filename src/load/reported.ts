@@ -2,7 +2,7 @@ import type { LoadReport, Outcome } from '../endpoint/outcome.js';
 import type { Filled } from '../runtime/complete.js';
 import { numberOption, type OptionTable, optionalString, optionTable } from '../runtime/options.js';
 import { type Cell, Cells } from './cells.js';
-import type { Load, LoadFacts } from './load.js';
+import type { Load } from './load.js';
 import { type LoadRule, RuledLoad } from './load-rule.js';
 
 /** Options of `reported`: how long reports count, what errors cost, and which metric to use. Invalid options throw EVENKEEL_OPTION. */
@@ -147,15 +147,6 @@ class ReportedRule implements LoadRule {
     const rate = numbers[at + RATE] as number;
     if (rate === 0 || nowMs >= (numbers[at + VALID_UNTIL] as number)) return undefined;
     return nowMs - (numbers[at + SINCE] as number) < this.#blackoutMs ? undefined : rate;
-  }
-
-  facts(numbers: Float64Array, at: number, nowMs: number): LoadFacts {
-    const validUntilMs = numbers[at + VALID_UNTIL] as number;
-    if (nowMs >= validUntilMs) return {};
-    return {
-      utilization: numbers[at + UTILIZATION] as number,
-      reportAgeMs: nowMs + this.#expireAfterMs - validUntilMs,
-    };
   }
 
   /** How many of this client's last calls went to the endpoint; `SHARE_CALLS` if it had an even share. */

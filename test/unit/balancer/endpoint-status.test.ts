@@ -9,6 +9,7 @@ const ready = {
   lastError: undefined,
   inFlight: 0,
   timesCheapest: 1,
+  share: 1,
 } as const;
 
 it('gives no reason for an endpoint that gets its share', () => {
@@ -20,6 +21,10 @@ it('gives no reason for an endpoint that gets its share', () => {
 it('says in words why an endpoint is avoided', () => {
   expect(whyFewer({ ...ready, timesCheapest: 33.77 }, false)).toContain('34 times as much as at the cheapest');
   expect(whyFewer({ ...ready, timesCheapest: 4.25 }, false)).toContain('4.3 times');
+  expect(whyFewer({ ...ready, share: 0.6 }, false)).toBeUndefined();
+  expect(whyFewer({ ...ready, share: 0.07 }, false)).toBe(
+    'it is slower than the others, and gets 7 % of its share of the calls',
+  );
 });
 
 it('says that an ejected endpoint is in use during panic', () => {
