@@ -1,5 +1,5 @@
 import type { Balancer, BalancerSnapshot } from '../../index.js';
-import { asError, type ServiceHostSnapshot, ServiceHosts } from '../kit/index.js';
+import { asError, ownProperties, type ServiceHostSnapshot, ServiceHosts } from '../kit/index.js';
 import type { ResolvedAppOptions } from './app-options.js';
 import { type BalancedService, BalancedServices, type ServiceClient } from './balanced-services.js';
 
@@ -47,7 +47,7 @@ export class AppServices<C extends ServiceClient & { readonly balancer: Balancer
 
   constructor(options: Omit<ResolvedAppOptions<unknown>, 'optionsOf'>) {
     this.queriesDns = options.services === undefined;
-    this.#optionsFailed = options.optionsFailed;
+    this.#optionsFailed = ownProperties(options).optionsFailed;
     this.#hosts = new ServiceHosts({ ...options, dns: options.discovery?.dns });
     this.#services = new BalancedServices({ ...options, left: (service) => this.#forget(service) });
   }

@@ -21,6 +21,7 @@ import {
   type OptionTable,
   optionError,
   optionTable,
+  ownProperties,
   pickNames,
 } from '../kit/index.js';
 import { type AgentOptions, agentOptionNames, openCore } from './agent.js';
@@ -93,13 +94,12 @@ export function createAppAgents(options: AppAgentsOptions = {}): AppAgents {
 }
 
 /** Creates the router that decides for each request of an app where it goes. Throws EVENKEEL_OPTION. */
-export function openAppRouter({
-  errorOf,
-  optionsFailed,
-  ...options
-}: AppOptions<ServiceOptions> &
-  Pick<AgentCoreParts, 'errorOf'> &
-  Pick<ResolvedAppOptions<ServiceOptions>, 'optionsFailed'>): AppRouter {
+export function openAppRouter(
+  given: AppOptions<ServiceOptions> &
+    Pick<AgentCoreParts, 'errorOf'> &
+    Pick<ResolvedAppOptions<ServiceOptions>, 'optionsFailed'>,
+): AppRouter {
+  const { errorOf, optionsFailed, ...options } = ownProperties(given);
   const resolved = resolveAppOptions(options, {
     names: agentOptionNames.filter((name) => name !== 'fallbackAgent'),
     tlsNames: ['tls'],
