@@ -1,11 +1,12 @@
 import { type BalanceScenario, balanceScenarios, type Measures, playTestbed } from './lib/balance.js';
-import { contenders, fleetContenders } from './lib/contenders.js';
+import { contenders, evenContenders, fleetContenders, stock } from './lib/contenders.js';
+import { evenScenarios } from './lib/evenness.js';
 import { fleetScenarios } from './lib/fleet.js';
 import { latencyChart, writeChart } from './lib/svg.js';
 import { markdownTable } from './lib/table.js';
 import type { Strategy } from './lib/world.js';
 
-export { balanceScenarios, fleetScenarios };
+export { balanceScenarios, evenScenarios, fleetScenarios };
 
 /** What to print. */
 export interface BalanceOptions {
@@ -30,6 +31,10 @@ export async function reportBalance(options: BalanceOptions): Promise<void> {
 /** The same for what a fleet must reach, beside what users have and what one queue would reach. */
 export const reportFleet = (options: BalanceOptions): Promise<void> =>
   reportTables(fleetScenarios, fleetContenders, options);
+
+/** The same for what the default picker must reach, beside chance. */
+export const reportEven = (options: BalanceOptions): Promise<void> =>
+  reportTables(evenScenarios, evenContenders, options);
 
 /** A table per scenario: means of some seeds, and how far the seeds are from them. */
 async function reportTables(
@@ -81,12 +86,16 @@ async function tableOf(
   effort: number,
 ): Promise<string> {
   const cells: { readonly name: string; readonly of: ReadonlyMap<string, string> }[] = [];
+  let ofStock: readonly Measures[] | undefined;
   for (const strategy of rows) {
     const { name } = strategy;
     const runs: Measures[] = [];
     for (let seed = 1; seed <= seeds; seed++) runs.push(await scenario.run(strategy, seed, effort));
+    if (strategy === stock) ofStock = runs;
     const columns = Object.keys(runs[0] as Measures);
     const of = new Map(columns.map((column) => [column, cell(runs.map((run) => run[column] as number))]));
+    const shares = ofStock?.map((run, index) => (runs[index]?.p99 ?? 0) / (run.p99 ?? 0)) ?? [];
+    if (columns.includes('p99') && shares.length > 0) of.set('p99 / stock', cell(shares));
     cells.push({ name, of });
     // It takes minutes.
     console.error(`${scenario.name}: ${name}: ${[...of].map(([column, value]) => `${column} ${value}`).join(', ')}`);

@@ -1,9 +1,10 @@
 /**
  * The simulator by hand.
  *
- *   node test/simulation/run.mjs                        prints all tables and draws docs/images/simulation-*.svg
+ *   node test/simulation/run.mjs                        prints all tables but `even` and draws docs/images/simulation-*.svg
  *   node test/simulation/run.mjs fleet [scenario …]     only what a fleet must reach, beside kube-proxy and one ideal queue: a minute
  *   node test/simulation/run.mjs balance [scenario …]   only how ways to balance compare, in all scenarios or those that are named
+ *   node test/simulation/run.mjs even [scenario …]      only what the default picker must reach: how even its calls are, beside chance
  *     --rows=Prequal,default                            only the rows whose names contain one of these
  *     --seeds=10                                        so many seeds (three by default)
  *     --effort=0.3                                      a third of the calls
@@ -27,7 +28,7 @@ import { bootstrapMedian } from '../bench/lib/statistics.mjs';
 
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const usage =
-  'Usage: run.mjs [--proof | --scale | list | pickers [part …] | fleet [scenario …] | balance [scenario …] | map [--clients=n,…] [--pods=n,…] [--loads=n,…] [--shape=name] [--reports] [--image=file]] [--rows=name,…] [--seeds=n] [--effort=n]';
+  'Usage: run.mjs [--proof | --scale | list | pickers [part …] | fleet [scenario …] | balance [scenario …] | even [scenario …] | map [--clients=n,…] [--pods=n,…] [--loads=n,…] [--shape=name] [--reports] [--image=file]] [--rows=name,…] [--seeds=n] [--effort=n]';
 
 /** What the command line says; undefined if it makes no sense. */
 function given() {
@@ -42,8 +43,8 @@ function given() {
       },
     });
     const [what, ...scenarios] = positionals;
-    const isKnown = what === undefined || ['fleet', 'balance', 'map', 'pickers', 'list'].includes(what);
-    const takesScenarios = what === 'fleet' || what === 'balance' || what === 'pickers';
+    const isKnown = what === undefined || ['fleet', 'balance', 'even', 'map', 'pickers', 'list'].includes(what);
+    const takesScenarios = what !== undefined && ['fleet', 'balance', 'even', 'pickers'].includes(what);
     const seeds = Number(values.seeds ?? 3);
     const effort = Number(values.effort ?? 1);
     if (!isKnown || (scenarios.length > 0 && !takesScenarios)) return undefined;
@@ -88,18 +89,22 @@ if (proof) {
 } else {
   // Bundled, because a million calls through the loader of the test runner take half as long again.
   const folder = 'test/simulation';
-  const [{ scale }, { report }, { balanceScenarios, fleetScenarios, reportBalance, reportFleet }, { reportMap }] =
-    await importSources(
-      `${folder}/scale.ts`,
-      `${folder}/report.ts`,
-      `${folder}/balance-report.ts`,
-      `${folder}/map-report.ts`,
-    );
+  const [{ scale }, { report }, balance, { reportMap }] = await importSources(
+    `${folder}/scale.ts`,
+    `${folder}/report.ts`,
+    `${folder}/balance-report.ts`,
+    `${folder}/map-report.ts`,
+  );
   const images = join(root, 'docs/images');
   const isAll = options.scenarios.length === 0 && options.contenders.length === 0;
   if (isScale) await scale();
   else if (what === 'list') {
-    const all = new Map([...fleetScenarios, ...balanceScenarios].map(({ name, title }) => [name, title]));
+    const all = new Map(
+      [...balance.fleetScenarios, ...balance.balanceScenarios, ...balance.evenScenarios].map(({ name, title }) => [
+        name,
+        title,
+      ]),
+    );
     for (const [name, title] of all) console.log(`${name}: ${title}`);
   } else if (what === 'map') {
     const { map, seeds, effort } = options;
@@ -108,10 +113,11 @@ if (proof) {
     const image = map.image ?? (isWhole ? join(images, 'simulation-map.svg') : undefined);
     await reportMap({ ...map, seeds, effort, interval: bootstrapMedian, image });
   } else {
-    if (what === undefined || what === 'fleet') await reportFleet(options);
+    if (what === undefined || what === 'fleet') await balance.reportFleet(options);
+    if (what === 'even') await balance.reportEven(options);
     if (what === undefined || what === 'pickers') await report(images, options.scenarios);
     if (what === undefined || what === 'balance') {
-      await reportBalance({ ...options, images: isAll ? images : undefined });
+      await balance.reportBalance({ ...options, images: isAll ? images : undefined });
     }
   }
 }

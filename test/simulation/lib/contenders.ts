@@ -6,6 +6,7 @@ import { relativeLatency } from '../../../src/load/relative-latency.js';
 import { reported } from '../../../src/load/reported.js';
 import { leastLoaded } from '../../../src/picker/least-loaded.js';
 import { p2c } from '../../../src/picker/p2c.js';
+import type { PickerFactory, PickTarget } from '../../../src/picker/picker.js';
 import { rotatingAperture } from '../../../src/picker/rotating-aperture.js';
 import { roundRobin } from '../../../src/picker/round-robin.js';
 import { weightedRoundRobin } from '../../../src/picker/weighted-round-robin.js';
@@ -88,6 +89,31 @@ export const contenders: readonly Strategy[] = [
     load: reported(),
     says: ({ stats, nowMs, isAsked }) => (isAsked ? undefined : stats.utilization(nowMs)),
   },
+];
+
+/** Least in flight, ties drawn at random: how even calls are by chance alone. */
+const leastByChance: PickerFactory = (set, _previous, { rng }) => ({
+  pick({ avoid }) {
+    let best: PickTarget | undefined;
+    let ties = 0;
+    for (const target of set.targets) {
+      if (!target.hasRoom || avoid?.has(target)) continue;
+      if (best === undefined || target.inFlight < best.inFlight) {
+        best = target;
+        ties = 1;
+      } else if (target.inFlight === best.inFlight && rng.next() * ++ties < 1) best = target;
+    }
+    return best;
+  },
+});
+
+/** Those that the tables of evenness compare. */
+export const evenContenders: readonly Strategy[] = [
+  stock,
+  ideal,
+  { name: 'chance', picker: leastByChance, load: inFlight() },
+  withoutReports,
+  withReports,
 ];
 
 /** Those that the tables of the fleet compare. */

@@ -94,6 +94,14 @@ export const shapes: Readonly<Record<string, { readonly title: string; readonly 
       machine: (index) => ({ ...oneCore, speed: index % 5 === 0 ? 0.6 : 1 }),
     }),
   },
+  speeds: {
+    title: 'a third of the pods each at 2, 1 and 0.5 of the speed',
+    change: (plain) => ({
+      ...plain,
+      callsPerSecond: (plain.callsPerSecond * 3.5) / 3,
+      machine: (index) => ({ ...oneCore, speed: [2, 1, 0.5][index % 3] as number }),
+    }),
+  },
   constant: { title: 'all calls take 20 ms', change: (plain) => ({ ...plain, serviceTime: around(WORK_MS, 0) }) },
   exponential: { title: 'exponential work', change: (plain) => ({ ...plain, serviceTime: exponential(WORK_MS) }) },
   pareto: { title: 'Pareto work, α = 2', change: (plain) => ({ ...plain, serviceTime: pareto(WORK_MS, 2) }) },

@@ -39,7 +39,7 @@ export interface Strategy {
   readonly says?: (state: SaidBy) => LoadReport | undefined;
   /** One client sees the calls of all, as one queue would. @defaultValue false */
   readonly seesAll?: boolean;
-  /** Clients that are not balancers; undefined = this one is. Only for an open loop without `limit`. */
+  /** Clients that are not balancers; undefined = this one is. Not with `limit`. */
   readonly makeClient?: (clock: Clock, rng: Rng, client: number) => OtherClient | undefined;
 }
 
@@ -116,7 +116,7 @@ export interface WorldOptions {
   readonly serverLimit?: LimitFactory;
   /**
    * A closed loop in place of the open one: `count` callers, each of which asks `callsPerSecond × demand / callers` times a second, a
-   * moment after its answer, and tries up to `tries` times at once if it gets none. Needs `limit`. @defaultValue an open loop
+   * moment after its answer, and tries up to `tries` times at once if it gets none. @defaultValue an open loop
    */
   readonly callers?: { readonly count: number; readonly tries: number };
   /**
@@ -157,6 +157,7 @@ export class World {
   /** Draws the keys of calls. */
   readonly #keys: Rng;
   #listed: Server[] = [];
+  #isClosed = false;
   /** The sum of all clients' shares. */
   #shares: number | undefined;
 
@@ -249,6 +250,7 @@ export class World {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true;
     for (const balancer of this.#balancers) void balancer?.close({ signal: AbortSignal.abort() });
     await this.clock.run(this.clock.now() + 60_000);
   }
@@ -345,6 +347,7 @@ export class World {
     };
     const ask = (left: number): void => {
       this.#waitAndCall(client, rng, (isAnswered) => {
+        if (this.#isClosed) return;
         // In the next turn, as a program would.
         if (isAnswered || left === 1) pause(() => ask(tries));
         else this.clock.at(this.clock.now() + 1, () => ask(left - 1));
@@ -375,19 +378,22 @@ export class World {
 
   /** As adapters do: picks, or waits until the caller gives up. */
   #waitAndCall(client: number, rng: Rng, done: (isAnswered: boolean) => void = () => {}): void {
-    const balancer = this.#balancers[this.#options.strategy.seesAll === true ? 0 : client] as Balancer<SimulatedServer>;
     const { deadlineMs = 0, priority } = this.#options;
     const workMs = this.#workMs(rng);
     const ofCall = priority?.(rng) ?? 'default';
     const tally = this.#tallyOf(ofCall);
     const beganMs = this.clock.now();
     this.clock.disturb();
-    const lease = balancer.pick();
+    const caller = this.#callerOf(client);
+    const lease = caller.pick();
     if (lease !== undefined) {
       tally.began(lease.handle.address);
+      this.#options.began?.(client, lease.handle.address, beganMs);
       this.#send(lease, tally, beganMs, { priority: ofCall, workMs, done });
       return;
     }
+    // Other clients have no limit, so nothing waits for them.
+    const balancer = caller as Balancer<SimulatedServer>;
     const gaveUp = new AbortController();
     this.clock.at(beganMs + deadlineMs, () => {
       gaveUp.abort();
@@ -396,6 +402,7 @@ export class World {
     balancer.acquire({ signal: gaveUp.signal, priority: ofCall, deadlineMs }).then(
       (late) => {
         tally.began(late.handle.address);
+        this.#options.began?.(client, late.handle.address, this.clock.now());
         this.#send(late, tally, beganMs, { priority: ofCall, workMs, done });
       },
       () => {

@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import { importSources } from '../../../scripts/build.mjs';
 import { balanceScenarios } from '../../simulation/lib/balance.js';
+import { evenScenarios } from '../../simulation/lib/evenness.js';
 import { fleetScenarios } from '../../simulation/lib/fleet.js';
 
 const program = fileURLToPath(new URL('../../simulation/run.mjs', import.meta.url));
@@ -10,7 +11,7 @@ const program = fileURLToPath(new URL('../../simulation/run.mjs', import.meta.ur
 it('npm run simulate lists every scenario, and runs one', () => {
   const run = (...args) => execFileSync(process.execPath, [program, ...args], { encoding: 'utf8' });
   const listed = run('list').trim().split('\n');
-  const names = new Set([...fleetScenarios, ...balanceScenarios].map(({ name }) => name));
+  const names = new Set([...fleetScenarios, ...balanceScenarios, ...evenScenarios].map(({ name }) => name));
   expect(listed.map((line) => line.split(':')[0])).toEqual([...names]);
   // No contender is named so: what is left is the table's head.
   expect(run('balance', 'tenth', '--rows=none')).toContain('One of 10 pods at a tenth of its speed');
