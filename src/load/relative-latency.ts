@@ -26,7 +26,7 @@ import { LATENCY, RingStart } from './ring-start.js';
 /** Latencies are compared as the logarithm of this many ms more, so that differences far below it count little. */
 const FLOOR_MS = 5;
 /** An endpoint's latency is the mean of the logarithms over this many calls at most. */
-const MAX_KNOWN = 30;
+const MAX_KNOWN = 60;
 /**
  * A call counts as at most seven times as long as its endpoint's mean (as a logarithm). Where one call in twenty takes long, some endpoint would otherwise
  * always look slow.
@@ -47,8 +47,8 @@ const REPORTS_MS = 100;
 const FAST = 0.4;
 /** An endpoint is slow if its latency is above that of a fast one by more than this, as a logarithm (1.2 times), … */
 const SLOW = 0.2;
-/** … and by more than a standard error of its mean: a few calls prove little. */
-const STANDARD_ERRORS = 1;
+/** … and by more than this many standard errors of its mean: a few calls prove little. */
+const STANDARD_ERRORS = 2;
 /**
  * At a survey, a slow endpoint that had a call within `FRESH_MS` loses a part of its share. What it lost comes back within a turn of the
  * ring, or `RETURN_MS` if that is longer.
@@ -102,7 +102,7 @@ const REPORTS_AT = 5;
  * Calls in flight, but an endpoint that stands out costs more: one that is slower than the others, or one that fails. Equal endpoints cost
  * the same, so calls are spread evenly among them, as with `inFlight`. The default load.
  *
- * Latencies are compared as the mean of their logarithms over the endpoint's last calls, up to 30, so that one long call among short ones
+ * Latencies are compared as the mean of their logarithms over the endpoint's last calls, up to 60, so that one long call among short ones
  * changes little. An endpoint that takes more than twice as long as a fast one of the set (plus 5 ms, and more than chance explains) costs
  * as many times more. Without calls, its latency is forgotten within 30 s, or two turns of the ring of `rotatingAperture`.
  *
