@@ -26,8 +26,8 @@ export function fleet(clients: number, pods: number, load: number, more: Partial
     serviceTime: lognormal(WORK_MS, 1),
     machine: () => oneCore,
     networkMs: 0,
-    // Clients that start at once are up to a tenth slower for some twenty seconds.
-    warmUpMs: 60_000,
+    // Clients that start at once are up to a tenth slower for some twenty seconds; `run.mjs even` waits for a minute.
+    warmUpMs: 30_000,
     lengthMs: 60_000,
     ...more,
   };
