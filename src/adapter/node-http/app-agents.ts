@@ -95,11 +95,11 @@ export function createAppAgents(options: AppAgentsOptions = {}): AppAgents {
 
 /** Creates the router that decides for each request of an app where it goes. Throws EVENKEEL_OPTION. */
 export function openAppRouter(
-  given: AppOptions<ServiceOptions> &
+  routerOptions: AppOptions<ServiceOptions> &
     Pick<AgentCoreParts, 'errorOf'> &
     Pick<ResolvedAppOptions<ServiceOptions>, 'optionsFailed'>,
 ): AppRouter {
-  const { errorOf, optionsFailed, ...options } = ownProperties(given);
+  const { errorOf, optionsFailed, ...options } = ownProperties(routerOptions);
   const resolved = resolveAppOptions(options, {
     names: agentOptionNames.filter((name) => name !== 'fallbackAgent'),
     tlsNames: ['tls'],
