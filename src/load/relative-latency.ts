@@ -59,10 +59,10 @@ const RETURN_MS = 10_000;
 /** The least share that a slow endpoint keeps, so that it is found when it is fast again. */
 const LEAST_SHARE = 0.02;
 /**
- * An endpoint stands out if its latency is above that of a fast one by more than this, as a logarithm (twice), and by this many standard
+ * An endpoint stands out if its latency is above that of a fast one by more than this, as a logarithm (2.2 times), and by this many standard
  * errors. Then it costs as many times more, for pickers that compare costs.
  */
-const STANDS_OUT: number = Math.LN2;
+const STANDS_OUT: number = 0.8;
 const STANDS_OUT_ERRORS = 2.5;
 /**
  * An endpoint nearly three times as fast as the median (as a logarithm) probably answers without doing its work. It keeps its even share, but being
@@ -103,7 +103,7 @@ const REPORTS_AT = 5;
  * the same, so calls are spread evenly among them, as with `inFlight`. The default load.
  *
  * Latencies are compared as the mean of their logarithms over the endpoint's last calls, up to 60, so that one long call among short ones
- * changes little. An endpoint that takes more than twice as long as a fast one of the set (plus 5 ms, and more than chance explains) costs
+ * changes little. An endpoint that takes more than about twice as long as a fast one of the set (and 5 ms, and more than chance explains) costs
  * as many times more. Without calls, its latency is forgotten within 30 s, or two turns of the ring of `rotatingAperture`.
  *
  * A failure never improves the cost, however fast it was: the cost is multiplied by 1 / (1 − share of failures)², at most by 100. Without
