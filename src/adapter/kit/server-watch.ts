@@ -42,6 +42,7 @@ export interface WatchRules<S extends WatchedConnection, F> {
  * is known. Only `ServerWatch` writes its fields.
  */
 export class WatchedServer<S, F> {
+  /** The endpoint of the server. */
   readonly endpoint: Endpoint;
   /** The latest connection to the server; undefined while none is open. */
   connection: S | undefined;
@@ -49,8 +50,11 @@ export class WatchedServer<S, F> {
   facts: F | undefined;
   /** Whether the server has said what it is since it was connected, or since it was last forgotten. */
   isKnown = false;
+  /** Asks the server again; undefined before the first question. */
   timer: Timer | undefined;
+  /** Settles when the question that is running has been answered; undefined while none is running. */
   running: Promise<void> | undefined;
+  /** When the server was last asked, in ms on the balancer's clock. */
   askedAtMs: number = Number.NEGATIVE_INFINITY;
   /** Whether something suggested, while a question was running, that its answer is out of date. */
   isHinted = false;
@@ -87,6 +91,7 @@ export class ServerWatch<S extends WatchedConnection, F> {
     return this.#servers.values();
   }
 
+  /** The server of an endpoint; undefined if it is neither in the set nor connected. */
   get({ key }: Endpoint): WatchedServer<S, F> | undefined {
     return this.#servers.get(key);
   }
@@ -151,6 +156,7 @@ export class ServerWatch<S extends WatchedConnection, F> {
     this.#context.invalidate();
   }
 
+  /** The stage that gives calls only to the servers that rank best. */
   get stage(): StageFactory {
     return (context): Stage => {
       this.#context = context;
