@@ -49,7 +49,6 @@ export const made: Lease<string> = {
     cost: () => 1,
   },
   startedMs: 0,
-  place: undefined,
   answered: false,
   answeredMs: undefined,
   leaving: AbortSignal.abort(),
