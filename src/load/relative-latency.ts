@@ -171,7 +171,7 @@ class RelativeLatencyRule implements LoadRule {
     if (kind === 'failure') learnFailure(numbers, at, 1, nowMs);
     else if (kind === 'success') {
       if (numbers[at + FAILING] !== 0) learnFailure(numbers, at, 0, nowMs);
-      // What is the endpoint's own is no sign of crowding.
+      // What is slow about the endpoint itself says nothing of other clients.
       const own = (numbers[at + TYPICAL] as number) - (state[MEDIAN] as number);
       const isKnown = (numbers[at + KNOWN] as number) >= ENOUGH_KNOWN && !Number.isNaN(own);
       this.ring.state[LATENCY] = isKnown ? latency - Math.max(-MAX_OWN, Math.min(MAX_OWN, own)) : latency;
