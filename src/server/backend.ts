@@ -5,19 +5,19 @@ import type { CallContext } from '../propagation/call-context.js';
 import { checkFunction } from '../runtime/check.js';
 import { SharedTimers } from '../runtime/shared-timers.js';
 import { Admission } from './admission.js';
-import { readText } from './cpu-limit.js';
 import { type FastifyPlugin, fastifyPlugin } from './fastify.js';
 import { GrpcCalls, grpcCallOf } from './grpc-calls.js';
 import { HttpAdmission } from './http-admission.js';
 import { type HttpRequest, HttpRequests, type HttpResponse } from './http-requests.js';
-import { LoadReporter } from './load-reporter.js';
 import { type BackendOptions, resolveBackendOptions } from './options.js';
-import type { ReportedLoad } from './reported-load.js';
+import { readText } from './report/cpu-limit.js';
+import { LoadReporter } from './report/load-reporter.js';
+import type { ReportedLoad } from './report/orca-message.js';
+import { Samples } from './report/samples.js';
 import { RequestCount } from './request-count.js';
 import { RequestHeaders } from './request-headers.js';
 import { RequestRules } from './request-rules.js';
-import { Samples } from './samples.js';
-import { noContext, ServedContext } from './served-context.js';
+import { noContext, ServedContext } from './served-call.js';
 
 /** A request listener, as `http.createServer` or `http2.createSecureServer` takes it. */
 type Listener<Request, Response> = (request: Request, response: Response) => unknown;

@@ -5,12 +5,11 @@ import { untilDate } from '../runtime/wall-clock.js';
 import type { Admission } from './admission.js';
 import { AwaitedBody } from './awaited-body.js';
 import type { HttpRefusal } from './http-refusal.js';
-import type { LoadReporter } from './load-reporter.js';
 import type { GrpcRequest } from './options.js';
+import type { LoadReporter } from './report/load-reporter.js';
 import type { RequestCount } from './request-count.js';
 import type { RequestRules } from './request-rules.js';
-import { ServedCall, type ServedCallOwner } from './served-call.js';
-import type { ServedContext } from './served-context.js';
+import { ServedCall, type ServedCallOwner, type ServedContext } from './served-call.js';
 
 /** The gRPC trailer that carries a load report. */
 const TRAILER = `${loadReportHeader}-bin`;

@@ -4,27 +4,26 @@ import { markOf } from './address.js';
 import type { Admission } from './admission.js';
 import { AwaitedBody } from './awaited-body.js';
 import { answerNotBegun } from './http-refusal.js';
-import { announceOn, reportOn } from './http-report.js';
 import type { HttpRequest, HttpRequests, HttpResponse } from './http-requests.js';
 import { holdBody } from './internals.js';
-import type { LoadReporter, ReportFormat } from './load-reporter.js';
+import { announceOn, reportOn } from './report/http-report.js';
+import type { LoadReporter, ReportFormat } from './report/load-reporter.js';
 import type { RequestHeaders } from './request-headers.js';
 import type { RequestRules } from './request-rules.js';
-import { ServedCall, type ServedCallOwner } from './served-call.js';
-import type { ServedContext } from './served-context.js';
+import { ServedCall, type ServedCallOwner, type ServedContext } from './served-call.js';
 
 /** The property of a request that holds the request's response. */
 const answeredBy = Symbol('evenkeel.answeredBy');
 /** The property of a response that holds the `ServedCall` of its request. */
 const servedCall = Symbol('evenkeel.servedCall');
 /** The property of a connection that counts the requests which have not asked for a load report. */
-const withoutReport = Symbol('evenkeel.unasking');
+const requestsWithoutReport = Symbol('evenkeel.requestsWithoutReport');
 
 /**
  * Of the requests on a connection that do not ask for a load report, the first and every 64th get the announcement that requests may ask.
  * Repeating it is necessary because a proxy may use the connection for several clients.
  */
-const TOLD_ONE_IN = 64;
+const ANNOUNCE_EVERY = 64;
 
 interface Marked {
   [answeredBy]?: HttpResponse;
@@ -151,13 +150,13 @@ export class HttpAdmission {
 /** Whether this response should announce that requests may ask for a load report. */
 function isDueForOffer(request: HttpRequest): boolean {
   const connection = ('stream' in request ? request.stream.session : request.socket) as
-    | { [withoutReport]?: number }
+    | { [requestsWithoutReport]?: number }
     | null
     | undefined;
   if (connection === null || connection === undefined) return false;
-  const count = connection[withoutReport] ?? 0;
-  connection[withoutReport] = count + 1;
-  return count % TOLD_ONE_IN === 0;
+  const count = connection[requestsWithoutReport] ?? 0;
+  connection[requestsWithoutReport] = count + 1;
+  return count % ANNOUNCE_EVERY === 0;
 }
 
 /** Whether a request's headers announce a body. */

@@ -1,6 +1,6 @@
 import { loadReportFormatHeader } from '../load/orca.js';
 import { parseDeadline } from '../propagation/propagated.js';
-import type { ReportFormat } from './load-reporter.js';
+import type { ReportFormat } from './report/load-reporter.js';
 
 /** Compared with header names in place of a header that is not to be read. No header has this name. */
 const NONE = ' ';

@@ -1,5 +1,6 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { EvenkeelError } from '../errors.js';
-import type { ServedRequest } from '../propagation/call-context.js';
+import type { CallContext, ServedRequest } from '../propagation/call-context.js';
 import type { Priority } from '../propagation/priority.js';
 import type { Clock } from '../runtime/clock.js';
 import type { SharedTimer, SharedTimers, Timed } from '../runtime/shared-timers.js';
@@ -92,3 +93,19 @@ export class ServedCall implements ServedRequest, Timed {
 function callerGone(): DOMException {
   return new DOMException('the caller of the request is gone', 'AbortError');
 }
+
+/** Finds the request that the running code serves, by Node's AsyncLocalStorage. */
+export class ServedContext implements CallContext {
+  readonly #storage = new AsyncLocalStorage<ServedCall>();
+
+  current(): ServedCall | undefined {
+    return this.#storage.getStore();
+  }
+
+  run<T>(call: ServedCall, serve: () => T): T {
+    return this.#storage.run(call, serve);
+  }
+}
+
+/** The context of a backend that was created without `context: true`. It never finds a request. */
+export const noContext: CallContext = Object.freeze({ current: () => undefined });

@@ -36,7 +36,7 @@ import { targetTable } from '../../../src/resolver/target.js';
 import { retryBudgetTable } from '../../../src/retry/budget.js';
 import { retryTable } from '../../../src/retry/retry-options.js';
 import { backendTable, reportTable } from '../../../src/server/options.js';
-import { shutdownTable } from '../../../src/server/shutdown.js';
+import { shutdownTable } from '../../../src/server/shutdown/shutdown.js';
 import { activeHealthTable } from '../../../src/stage/active-health.js';
 import { outlierEjectionTable } from '../../../src/stage/outlier-ejection.js';
 import { pushbackTable } from '../../../src/stage/pushback.js';
@@ -110,7 +110,7 @@ const groups: Readonly<Record<string, OptionGroup>> = {
   AgentOptions: { file: 'adapter/node-http/agent', table: agentTable },
   BackendOptions: { file: 'server/options', table: backendTable },
   ReportOptions: { file: 'server/options', table: reportTable, prefix: 'reports.' },
-  ShutdownOptions: { file: 'server/shutdown', table: shutdownTable },
+  ShutdownOptions: { file: 'server/shutdown/shutdown', table: shutdownTable },
 };
 
 const pages = [

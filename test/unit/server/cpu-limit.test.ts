@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os';
 import { describe, expect, it } from 'vitest';
-import { cpuBudget } from '../../../src/server/cpu-limit.js';
+import { cpuBudget } from '../../../src/server/report/cpu-limit.js';
 
 /** A file system of these files. */
 const files =

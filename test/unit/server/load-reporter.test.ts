@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { decodeLoadReport } from '../../../src/adapter/grpc-js/server-reports.js';
 import { parseLoadReport } from '../../../src/load/orca.js';
-import { LoadReporter } from '../../../src/server/load-reporter.js';
-import type { ReportedLoad } from '../../../src/server/reported-load.js';
-import type { Samples } from '../../../src/server/samples.js';
+import { LoadReporter } from '../../../src/server/report/load-reporter.js';
+import type { ReportedLoad } from '../../../src/server/report/orca-message.js';
+import type { Samples } from '../../../src/server/report/samples.js';
 
 const reporter = (load: ReportedLoad, inFlight: number | undefined): LoadReporter =>
   new LoadReporter({ inFlight }, { load } as Samples);

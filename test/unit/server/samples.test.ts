@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
+import { Samples, type SamplesParts } from '../../../src/server/report/samples.js';
 import { RequestCount } from '../../../src/server/request-count.js';
-import { Samples, type SamplesParts } from '../../../src/server/samples.js';
 import { FakeClock } from '../../../src/testing/fake-clock.js';
 
 const open: Samples[] = [];

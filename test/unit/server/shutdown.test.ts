@@ -3,7 +3,7 @@ import { gracefulShutdown, type ShutdownOptions } from 'evenkeel/server';
 import { FakeClock } from 'evenkeel/testing';
 import { describe, expect, it } from 'vitest';
 import { resolvePlacingOptions } from '../../../src/placement/placing-options.js';
-import { shutdownTable } from '../../../src/server/shutdown.js';
+import { shutdownTable } from '../../../src/server/shutdown/shutdown.js';
 
 /** A WebSocket that closes when it is told to. */
 class FakeSocket extends EventEmitter {

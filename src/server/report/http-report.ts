@@ -1,6 +1,6 @@
 import type { OutgoingHttpHeaders } from 'node:http';
-import { loadReportHeader, reportsHeader } from '../load/orca.js';
-import type { HttpResponse } from './http-requests.js';
+import { loadReportHeader, reportsHeader } from '../../load/orca.js';
+import type { HttpResponse } from '../http-requests.js';
 import type { LoadReporter, ReportFormat } from './load-reporter.js';
 
 /** The method `writeHead`, in a form that fits both HTTP versions. */

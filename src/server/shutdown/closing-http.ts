@@ -1,9 +1,9 @@
 import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2Server, Http2Session } from 'node:http2';
 import type { Socket } from 'node:net';
-import { checkFunction } from '../runtime/check.js';
-import { afterPendingIo } from '../runtime/turn.js';
-import type { ClosingServer } from './closing-grpc.js';
+import { checkFunction } from '../../runtime/check.js';
+import { afterPendingIo } from '../../runtime/turn.js';
+import type { ClosingServer } from './closing-server.js';
 
 /**
  * Shuts down a server of `node:http`, `node:https` or `node:http2`. Once it closes, each response carries `Connection: close`, and HTTP/2
@@ -45,7 +45,7 @@ class ClosingHttp implements ClosingServer {
     });
   }
 
-  leave(): void {
+  announce(): void {
     this.#keepIdle();
   }
 

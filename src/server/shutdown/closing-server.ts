@@ -1,9 +1,9 @@
-import { checkFunction } from '../runtime/check.js';
+import { checkFunction } from '../../runtime/check.js';
 
 /** A server that has to close because its pod is shutting down, with the same methods for every protocol. */
 export interface ClosingServer {
   /** The process is about to shut down, but callers are not told yet. */
-  leave?(): void;
+  announce?(): void;
   /** The server tells its callers not to come back. It still serves running and new requests. */
   close(): void;
   /** The server closes idle connections and accepts no new ones. Resolves when nothing runs on it any more. */

@@ -1,9 +1,9 @@
 import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2Server } from 'node:http2';
 import type { Socket, Server as TcpServer } from 'node:net';
-import { checkFunction, optionError } from '../runtime/check.js';
-import type { Clock, Timer } from '../runtime/clock.js';
-import type { Filled } from '../runtime/complete.js';
+import { checkFunction, optionError } from '../../runtime/check.js';
+import type { Clock, Timer } from '../../runtime/clock.js';
+import type { Filled } from '../../runtime/complete.js';
 import {
   anyOption,
   booleanOption,
@@ -13,12 +13,10 @@ import {
   numberOption,
   type OptionTable,
   optionTable,
-} from '../runtime/options.js';
-import type { ConnectionTimes } from './closing-connections.js';
-import { type ClosingServer, type GrpcServer, grpcClosing } from './closing-grpc.js';
+} from '../../runtime/options.js';
+import { type ConnectionTimes, tcpClosing, type WebSockets, webSocketClosing } from './closing-connections.js';
 import { httpClosing } from './closing-http.js';
-import { tcpClosing } from './closing-tcp.js';
-import { type WebSockets, webSocketClosing } from './closing-web-sockets.js';
+import { type ClosingServer, type GrpcServer, grpcClosing } from './closing-server.js';
 
 /**
  * Options of `gracefulShutdown`: which servers to shut down, and how long each step may take. An invalid option throws EVENKEEL_OPTION.
@@ -211,7 +209,7 @@ class PodShutdown implements Shutdown {
   async #leave(): Promise<void> {
     this.#phase = 'leaving';
     this.#began.abort();
-    for (const server of this.#servers) server.leave?.();
+    for (const server of this.#servers) server.announce?.();
     this.#cut = this.#clock.timer(() => this.#cutAll(), this.#drainTimeoutMs);
     this.#cut.ref();
     this.#next(() => this.#close(), this.#delayMs);

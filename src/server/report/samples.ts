@@ -1,8 +1,8 @@
 import { type EventLoopUtilization, performance } from 'node:perf_hooks';
-import type { Clock, Timer } from '../runtime/clock.js';
+import type { Clock, Timer } from '../../runtime/clock.js';
+import type { RequestCount } from '../request-count.js';
 import { type CpuBudget, cpuBudget, type ReadText } from './cpu-limit.js';
-import type { ReportedLoad } from './reported-load.js';
-import type { RequestCount } from './request-count.js';
+import type { ReportedLoad } from './orca-message.js';
 
 /** Where the samples in a load report come from. */
 export interface SamplesParts {

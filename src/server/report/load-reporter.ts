@@ -1,6 +1,5 @@
-import { inFlightMetric } from '../load/orca.js';
-import { encodeLoadReport } from './orca-message.js';
-import type { ReportedLoad } from './reported-load.js';
+import { inFlightMetric } from '../../load/orca.js';
+import { encodeLoadReport, type ReportedLoad } from './orca-message.js';
 import type { Samples } from './samples.js';
 
 /** The formats of a load report: text and JSON for HTTP, and ORCA's protobuf message for gRPC (base64 in HTTP). */
