@@ -22,12 +22,6 @@ const needs: Readonly<Record<string, Needs>> = {
       ...['@/lib/orders.js', '~/orders.server', 'nitropack/runtime'],
     ],
   },
-  'docs/guide/agents.md': {
-    untyped: [
-      ...['@modelcontextprotocol/sdk/client/index.js', '@modelcontextprotocol/sdk/client/streamableHttp.js'],
-      ...['@ai-sdk/openai', 'ai', '@langchain/openai'],
-    ],
-  },
   'docs/guide/gateways.md': {
     untyped: [
       ...['@fastify/reply-from', '@fastify/http-proxy', 'fastify', 'express', 'http-proxy-middleware'],

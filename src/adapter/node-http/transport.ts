@@ -25,14 +25,14 @@ export interface NodeHttpConnectionOptions {
    * effect. The name that is sent and checked is the Service's unless `servername` says otherwise. A function, sync or async, is called for
    * each new connection, within its connect timeout: for certificates that are renewed. If the function throws, the error is
    * EVENKEEL_OPTION and does not count against the pod. @defaultValue {}
-   * @see docs/guide/http-tls.md#certificates-that-are-renewed
+   * @see docs/guide/http.md#certificates-that-are-renewed
    */
   readonly tls?: TlsOption | undefined;
   /**
    * How often a function given as `tls` is also called while connections are open, in ms, ± 20 %. If it returns other certificates or keys
    * (`cert`, `key`, `ca`, `pfx`) than a connection was opened with, that connection is replaced: a new one is opened first, and running
    * requests finish on the old one. Infinity = never. @defaultValue 60000
-   * @see docs/guide/http-tls.md#certificates-that-are-renewed
+   * @see docs/guide/http.md#certificates-that-are-renewed
    */
   readonly credentialsRefreshMs?: number | undefined;
   /**

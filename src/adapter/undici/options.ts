@@ -84,14 +84,14 @@ export interface UndiciConnectionOptions {
    * Service's unless `servername` says otherwise. A function, sync or async, is called for each new connection, within its connect timeout:
    * for certificates that are renewed. If the function throws, the error is EVENKEEL_OPTION and does not count against the pod.
    * @defaultValue {}
-   * @see docs/guide/http-tls.md#certificates-that-are-renewed
+   * @see docs/guide/http.md#certificates-that-are-renewed
    */
   readonly tls?: TlsOption | undefined;
   /**
    * How often a function given as `tls` is also called while connections are open, in ms, ± 20 %. If it returns other certificates or keys
    * (`cert`, `key`, `ca`, `pfx`) than a connection was opened with, that connection is replaced: a new one is opened first, and running
    * requests finish on the old one. Infinity = never. @defaultValue 60000
-   * @see docs/guide/http-tls.md#certificates-that-are-renewed
+   * @see docs/guide/http.md#certificates-that-are-renewed
    */
   readonly credentialsRefreshMs?: number | undefined;
   /**
@@ -105,7 +105,7 @@ export interface UndiciConnectionOptions {
    * kubernetes.io/h2c`. A pod is probed on a connection of its own before its first request. Upgrades use HTTP/1.1. Needs undici 8.10, as
    * `allowH2` does; with earlier versions true is refused (EVENKEEL_OPTION), and undefined means false.
    * @defaultValue undefined; false for `createAppAgent` and `appInterceptor`
-   * @see docs/guide/http-tls.md#http2-in-the-clear
+   * @see docs/guide/http.md#http2-in-the-clear
    */
   readonly useH2c?: boolean | undefined;
   /** Concurrent requests to a pod over HTTP/2, if it allows as many; further ones go to another pod. @defaultValue 100 */

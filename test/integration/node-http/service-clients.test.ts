@@ -49,15 +49,20 @@ const s3: Service = ({ url, headers }, _body, response) => {
 };
 
 const cases: Readonly<Record<string, { service: Service; origin: string; output: string; requests: number }>> = {
-  'OpenAI (vLLM, and others that speak its API)': {
+  openai: {
     service: openai,
     origin: 'http://vllm.llm:8000',
     output: 'on its way\nin\nparts\n',
     requests: 2,
   },
-  Elasticsearch: { service: elasticsearch, origin: 'http://elastic.search:9200', output: '1\n', requests: 1 },
-  ClickHouse: { service: clickhouse, origin: 'http://clickhouse.stats:8123', output: '2\n', requests: 1 },
-  'S3 and other AWS services at an endpoint of your own': {
+  '@elastic/elasticsearch': {
+    service: elasticsearch,
+    origin: 'http://elastic.search:9200',
+    output: '1\n',
+    requests: 1,
+  },
+  '@clickhouse/client': { service: clickhouse, origin: 'http://clickhouse.stats:8123', output: '2\n', requests: 1 },
+  '@aws-sdk/client-s3': {
     service: s3,
     origin: 'http://minio.storage:9000',
     output: 'id,state\n',
@@ -107,20 +112,23 @@ function partsOf(source: string): [head: string, create: string, asks: string, e
   return parts.slice(1) as [string, string, string, string];
 }
 
-const programs = guidePrograms('service-clients');
+/** The programs of the guide, by the library each imports. */
+const programs = guidePrograms('http')
+  .filter(({ heading }) => heading === 'Client libraries')
+  .map(({ source }) => ({ library: /from '(?!evenkeel)(.*)'/.exec(source)?.[1] ?? '', source }));
 const open: Pods[] = [];
 beforeAll(buildPackage);
 afterAll(() => {
   for (const pods of open) pods.close();
 });
 
-describe('the guide to clients of services', () => {
+describe('docs/guide/http.md, client libraries', () => {
   it('has the expected programs', () => {
-    expect(programs.map(({ heading }) => heading)).toEqual(Object.keys(cases));
+    expect(programs.map(({ library }) => library)).toEqual(Object.keys(cases));
   });
 
-  it.each(programs)('$heading: runs, ends, and reaches every pod', async ({ heading, source }) => {
-    const { service, origin, output, requests } = cases[heading] as (typeof cases)[string];
+  it.each(programs)('$library: runs, ends, and reaches every pod', async ({ library, source }) => {
+    const { service, origin, output, requests } = cases[library] as (typeof cases)[string];
     const pods = new Pods(service, new URL(origin).host);
     open.push(pods);
     const endpoints = await pods.listen();

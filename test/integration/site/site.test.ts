@@ -136,8 +136,8 @@ describe.runIf(isProof)(
 
       it('leads by its sidebar from one guide to another, and to a name of the API', async () => {
         await page.goto(`${url}/guide/http.html`);
-        await page.locator('.VPSidebar').getByRole('link', { name: 'TLS and HTTP/2' }).click();
-        await page.getByRole('heading', { level: 1, name: /TLS and HTTP\/2/ }).waitFor();
+        await page.locator('.VPSidebar').getByRole('link', { name: 'Servers of language models' }).click();
+        await page.getByRole('heading', { level: 1, name: /Servers of language models/ }).waitFor();
         await page.goto(`${url}/api/undici.html#createFetch`);
         await page.getByRole('heading', { name: 'createFetch' }).waitFor();
       });

@@ -2,10 +2,11 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { Pod } from '../../support/pods/pods.js';
 import { buildPackage, guidePrograms, outputOfProgram } from '../../support/programs/programs.js';
 
-const programs = guidePrograms('http');
+// Those of client libraries: test/integration/node-http/service-clients.test.ts.
+const programs = guidePrograms('http').filter(({ heading }) => heading !== 'Client libraries');
 const expected: Readonly<Record<string, readonly RegExp[]>> = {
-  'A dispatcher': [/^200 \{.*42/s, /200 \{.*43/s],
-  'A dispatcher, with require': [/^200 \{.*42/s, /200 \{.*43/s],
+  '# HTTP: undici and fetch': [/^200 \{.*42/s, /200 \{.*43/s],
+  '# HTTP: undici and fetch, with require': [/^200 \{.*42/s, /200 \{.*43/s],
   'A dedicated `fetch`': [/^200\n200\n$/],
   'What is retried': [/\/v1\/orders/],
   'Sticky routing': [/^200\n$/],
