@@ -59,7 +59,6 @@ export class Endpoints<C> {
         clock,
         rng,
         observer,
-        resolver: resolver.name,
         invalidate: () => this.#verdicts.request(),
         probe: (endpoint, signal) => this.pool.ping(endpoint.key, signal),
       },

@@ -1,10 +1,10 @@
 import type { Clock, Timer } from '../runtime/clock.js';
+import { TokenBucket } from '../runtime/token-bucket.js';
 
 /** This many verdicts in a row take effect at once. */
 const BURST = 10;
-/** After a burst, this many verdicts per second take effect at once; others wait for the next run of the stages, at most `WAIT_MS`. */
+/** After a burst, this many verdicts per second take effect at once; others wait for the next run of the stages, at most 50 ms. */
 const PER_SECOND = 20;
-const WAIT_MS = 1_000 / PER_SECOND;
 
 /**
  * Limits how often the verdicts of stages make all stages run again. Each run costs a new picker too, which takes milliseconds with thousands
@@ -13,8 +13,7 @@ const WAIT_MS = 1_000 / PER_SECOND;
 export class Verdicts {
   readonly #clock: Clock;
   readonly #run: () => void;
-  #credit = BURST;
-  #countedAtMs: number;
+  readonly #bucket = new TokenBucket(BURST, PER_SECOND);
   #timer: Timer | undefined;
   /** Whether a run of the stages was requested and has not begun, so that further requests in this turn cost nothing. */
   #isDue = false;
@@ -23,26 +22,19 @@ export class Verdicts {
   constructor(clock: Clock, run: () => void) {
     this.#clock = clock;
     this.#run = run;
-    this.#countedAtMs = clock.now();
   }
 
   request(): void {
     if (this.#isDue || this.#timer !== undefined || this.#isClosed) return;
-    const nowMs = this.#clock.now();
-    this.#credit = Math.min(BURST, this.#credit + ((nowMs - this.#countedAtMs) * PER_SECOND) / 1_000);
-    this.#countedAtMs = nowMs;
-    if (this.#credit >= 1) {
-      this.#credit--;
+    if (this.#bucket.take(this.#clock.now())) {
       this.#isDue = true;
       this.#run();
       return;
     }
     this.#timer = this.#clock.timer(() => {
       this.#timer = undefined;
-      this.#credit = Math.max(0, this.#credit - 1);
-      this.#isDue = true;
-      this.#run();
-    }, WAIT_MS);
+      this.request();
+    }, this.#bucket.waitMs);
   }
 
   /** The stages are running, so all requests made so far are served. */

@@ -52,6 +52,24 @@ export function classifyAddress(address: string): UnsafeAddressClass | undefined
   }
 }
 
+/**
+ * Returns what `classifyAddress` does, for an address in its usual notation without a zone index. It takes a tenth of the time for the
+ * ranges that nearly every pod is in: most IPv4 addresses, and IPv6 addresses in 2000::/3 and fc00::/7 apart from the exceptions in them.
+ */
+export function unsafeClassOf(address: string): UnsafeAddressClass | undefined {
+  return mayBeUnsafe(address) ? classifyAddress(address) : undefined;
+}
+
+function mayBeUnsafe(address: string): boolean {
+  if (address.includes(':')) {
+    if (address.includes(':5efe:') || !/^([23][0-9a-f]{3}|f[cd][0-9a-f]{2}):/.test(address)) return true;
+    return /^(2002|2001:0?|fd00:(ec2|42)|fd20:ce):/.test(address);
+  }
+  const first = Number.parseInt(address, 10);
+  if (first === 100 || first === 168 || first === 192) return !address.startsWith('192.168.');
+  return !(first >= 1 && first <= 223 && first !== 127 && first !== 169);
+}
+
 // Addresses are compared as text and not with net.BlockList, because a large Service has thousands of them, and this is ten times as fast.
 function classifyIPv4(text: string): UnsafeAddressClass | undefined {
   const first = Number.parseInt(text, 10);
@@ -165,7 +183,7 @@ export function describeRefused(source: string, refused: SafeAddresses<unknown>[
   const list = refused.slice(0, 3).map((entry) => `${entry.address} (${entry.class})`);
   if (refused.length > list.length) list.push(`${refused.length - list.length} more`);
   const classes = [...new Set(refused.map((entry) => entry.class))].map((name) => `'${name}'`).join(', ');
-  return `${source} names ${list.join(', ')}, where no pod lives: refused; allowAddresses: [${classes}] would use it`;
+  return `${source}: refused ${list.join(', ')}, which no pod can have; to allow it, set allowAddresses: [${classes}]`;
 }
 
 /** Checks the `allowAddresses` option. Throws EVENKEEL_OPTION. @defaultValue [] */

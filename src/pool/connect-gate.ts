@@ -1,4 +1,5 @@
 import type { Clock, Timer } from '../runtime/clock.js';
+import { TokenBucket } from '../runtime/token-bucket.js';
 
 /** An attempt to connect that waits at the gate for its turn. */
 export interface GateVisitor {
@@ -8,6 +9,11 @@ export interface GateVisitor {
 
 /** An endpoint with at most this many failures in a row may just be starting, so it does not queue behind endpoints that are gone. */
 const FEW_FAILURES = 3;
+/**
+ * How many attempts per second are made to endpoints that failed recently. Each endpoint has pauses of its own, but thousands of them (a
+ * partition, or a Service whose pods are gone) would together cost a core and a storm of SYNs.
+ */
+const AGAIN_PER_SECOND = 50;
 
 /**
  * Limits how many attempts to connect run at once; the others wait, first come first served. Attempts to endpoints that failed recently
@@ -18,7 +24,8 @@ export class ConnectGate {
   readonly #limit: number;
   readonly #limitAgain: number;
   readonly #clock: Clock;
-  readonly #budget: DialBudget = new DialBudget();
+  /** Pays for attempts to endpoints that failed recently. One that succeeds is refunded, so that endpoints that return are not delayed. */
+  readonly #budget: TokenBucket = new TokenBucket(AGAIN_PER_SECOND, AGAIN_PER_SECOND);
   readonly #waiting = new Set<GateVisitor>();
   readonly #waitingAgain = new Set<GateVisitor>();
   readonly #waitingLong = new Set<GateVisitor>();
@@ -114,39 +121,5 @@ export class ConnectGate {
     if (this.#waitingAgain.size + this.#waitingLong.size > 0) return;
     this.#timer?.cancel();
     this.#timer = undefined;
-  }
-}
-
-/** How many attempts per second the budget pays for on endpoints that failed recently. */
-const PER_SECOND = 50;
-/** The budget holds at most this many attempts: what it gains in a second. */
-const LIMIT = PER_SECOND;
-
-/**
- * Limits attempts to endpoints that do not answer. Each endpoint has pauses of its own, but thousands of them (a partition, or a Service
- * whose pods are gone) would together cost a core and a storm of SYNs. It is a token bucket. An attempt that succeeds is refunded, so that
- * endpoints that return are connected without delay.
- */
-class DialBudget {
-  #tokens = LIMIT;
-  #updatedMs = Number.NEGATIVE_INFINITY;
-
-  /** Pays for an attempt if the budget allows. Returns whether it did. */
-  take(nowMs: number): boolean {
-    this.#tokens = Math.min(LIMIT, this.#tokens + Math.max(0, nowMs - this.#updatedMs) * (PER_SECOND / 1_000));
-    this.#updatedMs = nowMs;
-    if (this.#tokens < 1) return false;
-    this.#tokens--;
-    return true;
-  }
-
-  /** Refunds an attempt that succeeded. */
-  giveBack(): void {
-    this.#tokens = Math.min(LIMIT, this.#tokens + 1);
-  }
-
-  /** How long it takes until the budget can pay for the next attempt, in whole ms, as of the last `take`. */
-  get waitMs(): number {
-    return Math.max(1, Math.ceil((1 - this.#tokens) * (1_000 / PER_SECOND)));
   }
 }

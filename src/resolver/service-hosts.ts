@@ -1,4 +1,5 @@
 import { asError } from '../errors.js';
+import { orAborted } from '../runtime/abort-listeners.js';
 import { optionError } from '../runtime/check.js';
 import { type Clock, inBackground } from '../runtime/clock.js';
 import { deadline } from '../runtime/deadline.js';
@@ -83,7 +84,7 @@ export class ServiceHosts {
   /** The hosts, as they are written, that would have been looked up if they were not in the hosts file. */
   readonly #inHostsFile = new Set<string>();
   /** Functions that each end a running DNS lookup. */
-  readonly #questions = new Set<() => void>();
+  readonly #questions = new Set<AbortController>();
   /** The cluster's domain and namespace, once they have been read. */
   #names: ClusterNames | undefined;
   #reading: Promise<void> | undefined;
@@ -143,7 +144,7 @@ export class ServiceHosts {
   /** Ends all lookups. Callers that wait for one are told that their host is not a Service. */
   close(): void {
     this.#closed = true;
-    for (const callOff of this.#questions) callOff();
+    for (const limit of this.#questions) limit.abort(new Error('closed'));
     this.#known.clear();
   }
 
@@ -210,18 +211,16 @@ export class ServiceHosts {
 
   async #queryDns(name: string, known: Known): Promise<boolean> {
     let client: DnsClient | undefined;
-    let callOff = (): void => {};
-    const calledOff = new Promise<never>((_resolve, reject) => {
-      callOff = () => reject(new Error(`DNS is silent about ${name}`));
-    });
-    this.#questions.add(callOff);
-    const timer = deadline(this.#clock, callOff, this.#lookupTimeoutMs);
+    const limit = new AbortController();
+    this.#questions.add(limit);
+    const silent = (): void => limit.abort(new Error(`DNS is silent about ${name}`));
+    const timer = deadline(this.#clock, silent, this.#lookupTimeoutMs);
     // Requests wait for the first lookup of a host, so that one keeps the process alive. Later ones do not.
     if (known.verdict === undefined) timer.ref();
     try {
       client = this.#dns.client();
       const question = { name, port: 1, srv: undefined, families: lookupFamilies() };
-      const { targets } = await Promise.race([lookUp(client, question), calledOff]);
+      const { targets } = await orAborted(lookUp(client, question), limit.signal);
       known.verdict = targets.length > 0;
       known.trouble = undefined;
       known.recheckAtMs = this.#clock.now() + NEGATIVE_MS;
@@ -232,7 +231,7 @@ export class ServiceHosts {
       known.recheckAtMs = this.#clock.now() + TROUBLE_MS;
     }
     timer.cancel();
-    this.#questions.delete(callOff);
+    this.#questions.delete(limit);
     known.lookup = undefined;
     return known.verdict;
   }

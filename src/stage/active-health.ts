@@ -3,6 +3,7 @@ import { type Endpoint, endpointAddress } from '../endpoint/endpoint.js';
 import type { EndpointSet } from '../endpoint/endpoint-set.js';
 import { asError, isEvenkeelError } from '../errors.js';
 import { notify } from '../observe/observer.js';
+import { orAborted } from '../runtime/abort-listeners.js';
 import type { Timer } from '../runtime/clock.js';
 import type { Filled } from '../runtime/complete.js';
 import { deadline } from '../runtime/deadline.js';
@@ -152,21 +153,14 @@ class Patient implements Tracker {
     const limit = new AbortController();
     this.#probe = limit;
     let error: Error | undefined;
-    let timer: Timer | undefined;
+    const timer = deadline(clock, () => limit.abort(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
     try {
-      // The time limit is enforced here, too, because a check may ignore its signal.
-      const late = new Promise<never>((_, reject) => {
-        const expired = (): void => {
-          reject(new Error(`no answer within ${timeoutMs} ms`));
-          limit.abort();
-        };
-        timer = deadline(clock, expired, timeoutMs);
-      });
-      await Promise.race([check(this.#endpoint, limit.signal), late]);
+      // A check may ignore its signal.
+      await orAborted(check(this.#endpoint, limit.signal), limit.signal);
     } catch (reason) {
       error = asError(reason);
     } finally {
-      timer?.cancel();
+      timer.cancel();
     }
     if (this.#probe !== limit) return; // the endpoint's probing was paused meanwhile: the result proves nothing
     this.#probe = undefined;

@@ -54,8 +54,6 @@ export interface StageContext {
   readonly rng: Rng;
   /** Gets the stage's verdicts as events, such as `ejected` and `restored`. */
   readonly observer: Observer;
-  /** The name of the resolver that found the endpoints. */
-  readonly resolver?: string | undefined;
   /**
    * Says that the stage's `apply` would return another result now. `apply` is then called at the end of this turn. All stages of a
    * balancer share one limit, whoever wrote them: after 10 such calls in a row, and beyond 20 a second, it comes up to 50 ms later. May be

@@ -114,7 +114,7 @@ describe('filterUnsafe', () => {
     const result = filterUnsafe(addresses, (address) => address, ['loopback']);
     expect(result.allowed).toEqual(['10.0.0.1', '127.0.0.1']);
     expect(describeRefused('orders.shop', result.refused)).toBe(
-      "orders.shop names 169.254.169.254 (link-local), where no pod lives: refused; allowAddresses: ['link-local'] would use it",
+      "orders.shop: refused 169.254.169.254 (link-local), which no pod can have; to allow it, set allowAddresses: ['link-local']",
     );
   });
 });

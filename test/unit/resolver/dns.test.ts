@@ -307,7 +307,7 @@ describe('addresses that no pod has', () => {
     await clock.advanceAsync(20_000);
     expect(listener.keys).toBe('10.0.0.1:8080');
     expect(warnings).toEqual([
-      `dns ${orders}:8080 names 127.0.0.1 (loopback), where no pod lives: refused; allowAddresses: ['loopback'] would use it`,
+      `dns ${orders}:8080: refused 127.0.0.1 (loopback), which no pod can have; to allow it, set allowAddresses: ['loopback']`,
     ]);
   });
 
@@ -317,7 +317,7 @@ describe('addresses that no pod has', () => {
     client.answers[`A ${orders}.`] = ['169.254.169.254'];
     await clock.advanceAsync(30_000);
     expect(listener.keys).toBe('10.0.0.1:8080');
-    expect(listener.events[1]).toContain('169.254.169.254 (link-local), where no pod lives');
+    expect(listener.events[1]).toContain('169.254.169.254 (link-local), which no pod can have');
   });
 
   it('are used if allowAddresses includes them', async () => {

@@ -3,6 +3,7 @@ import type { Agent as HttpAgent, IncomingMessage, RequestOptions } from 'node:h
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import type { Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
+import { orAborted } from '../../../runtime/abort-listeners.js';
 import type { Clock } from '../../../runtime/clock.js';
 import { nodeHttp } from '../../../runtime/node-http.js';
 import type { ApiSession, ApiTarget } from './api-access.js';
@@ -105,7 +106,8 @@ export class HttpApiClient implements ApiClient {
 
   async #attempt(request: ApiRequest): Promise<ApiReply> {
     const sentAtMs = this.#clock.now();
-    const target = await orAbort(this.#session.target(), request.signal);
+    // A function of the application that returns a token may never settle.
+    const target = await orAborted(this.#session.target(), request.signal);
     this.#server = target.server;
     try {
       return await this.#send(request, target);
@@ -251,19 +253,6 @@ function gunzip(response: IncomingMessage): Readable {
     if (!response.complete) body.destroy();
   });
   return response.pipe(body);
-}
-
-/**
- * Rejects as soon as the signal aborts. Used for promises of code outside of evenkeel, such as a function that returns a token, which may
- * never settle.
- */
-function orAbort<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const abort = (): void => reject(signal.reason);
-    if (signal.aborted) abort();
-    signal.addEventListener('abort', abort, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));
-  });
 }
 
 /** Closes the idle connections of an agent now, and the others when their request is done. */

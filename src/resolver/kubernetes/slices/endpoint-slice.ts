@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { normalizeAddress } from '../../../endpoint/address.js';
 import type { Endpoint, EndpointConditions } from '../../../endpoint/endpoint.js';
-import { classifyAddress, type UnsafeAddressClass } from '../../../endpoint/unsafe-address.js';
+import { type UnsafeAddressClass, unsafeClassOf } from '../../../endpoint/unsafe-address.js';
 import type { AddressFamily } from '../../host-families.js';
 import { isObject, textOf, type Unchecked } from '../api/unchecked.js';
 
@@ -91,7 +91,7 @@ function parseMember(entry: Unchecked, address: string): SliceMember {
   const hints = isObject(entry.hints) ? entry.hints : undefined;
   return {
     address,
-    unsafe: mayBeUnsafe(address) ? classifyAddress(address) : undefined,
+    unsafe: unsafeClassOf(address),
     conditions: parseConditions(entry.conditions),
     uid: textOf(target?.uid),
     name: textOf(target?.name) ?? textOf(entry.hostname),
@@ -100,21 +100,6 @@ function parseMember(entry: Unchecked, address: string): SliceMember {
     hintZones: namesOf(hints?.forZones),
     hintNodes: namesOf(hints?.forNodes),
   };
-}
-
-/**
- * Whether an address must be checked against the ranges that no pod can have. Returns false for the ranges that nearly every pod is in:
- * most IPv4 addresses, and IPv6 addresses in 2000::/3 and fc00::/7 apart from the exceptions in them. The full check for each endpoint
- * would take nine tenths of the time it takes to read a slice.
- */
-function mayBeUnsafe(address: string): boolean {
-  if (address.includes(':')) {
-    if (address.includes(':5efe:') || !/^([23][0-9a-f]{3}|f[cd][0-9a-f]{2}):/.test(address)) return true;
-    return /^(2002|2001:0?|fd00:(ec2|42)|fd20:ce):/.test(address);
-  }
-  const first = Number.parseInt(address, 10);
-  if (first === 100 || first === 168 || first === 192) return !address.startsWith('192.168.');
-  return !(first >= 1 && first <= 223 && first !== 127 && first !== 169);
 }
 
 const serving: EndpointConditions = Object.freeze({ ready: true, serving: true, terminating: false });

@@ -3,6 +3,7 @@ import { endpointAppProtocol } from '../../../endpoint/app-protocol.js';
 import { Attributes } from '../../../endpoint/attributes.js';
 import { createEndpoint, type Endpoint, type EndpointConditions } from '../../../endpoint/endpoint.js';
 import type { Clock, Timer } from '../../../runtime/clock.js';
+import { TokenBucket } from '../../../runtime/token-bucket.js';
 import { sameDescription } from '../../endpoint-list.js';
 import type { AddressFamily } from '../../host-families.js';
 import type { EndpointSlice, SliceMember, SlicePort } from './endpoint-slice.js';
@@ -80,8 +81,7 @@ export class PublishedSet {
   #publishedAtMs = Number.NEGATIVE_INFINITY;
   /** Whether an endpoint may get fewer calls than before because of what changed since the last publication. */
   #isUrgent = false;
-  #turns = URGENT_BURST;
-  #turnsAtMs = 0;
+  readonly #turns = new TokenBucket(URGENT_BURST, URGENT_BURST);
   #timer: Timer | undefined;
   #dueMs = 0;
   #isClosed = false;
@@ -117,7 +117,7 @@ export class PublishedSet {
     const dueMs = this.#publishedAtMs + PACE_MS;
     this.#isUrgent = false;
     // What is due anyway takes no turn, or harmless changes would use up the turns of those that must not wait.
-    if (dueMs <= nowMs || (isUrgent && this.#takeTurn(nowMs))) this.#flush(nowMs);
+    if (dueMs <= nowMs || (isUrgent && this.#turns.take(nowMs))) this.#flush(nowMs);
     else this.#schedule(dueMs);
   }
 
@@ -158,14 +158,6 @@ export class PublishedSet {
       this.#listings.delete(at);
       if (mayReturn(member.conditions) && this.#byAddress.has(at)) this.#goneSinceMs.set(at, nowMs);
     }
-  }
-
-  #takeTurn(nowMs: number): boolean {
-    this.#turns = Math.min(URGENT_BURST, this.#turns + ((nowMs - this.#turnsAtMs) / 1_000) * URGENT_BURST);
-    this.#turnsAtMs = nowMs;
-    if (this.#turns < 1) return false;
-    this.#turns--;
-    return true;
   }
 
   #schedule(dueMs: number): void {
