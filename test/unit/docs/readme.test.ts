@@ -3,23 +3,26 @@ import { sectionOf, textOf } from '../../support/docs-page.js';
 
 const readme = textOf('README.md');
 
-it('the README quotes the figures of the fleet benchmark page', () => {
-  const steady = sectionOf(textOf('docs/benchmarks-fleet.md'), 'Steady calls');
-  const row = (name: string): string[] => {
-    const line = steady.split('\n').find((each) => each.startsWith(`| ${name} `));
-    return (line ?? '').split('|').map((cell) => cell.trim());
-  };
-  const p99 = 3;
+/** The cells of the first row of a table that begins with a name. */
+const rowOf = (text: string, name: string): string[] =>
+  text
+    .split('\n')
+    .map((line) => line.split('|').map((cell) => cell.trim()))
+    .find((cells) => cells[1] === name) ?? [];
+
+it('the README quotes the figures of the fleet benchmark pages', () => {
   const ratio = 6;
-  const stock = row('fetch of undici through kube-proxy');
-  const plain = row('evenkeel');
-  const reported = row('evenkeel, servers report their load');
-  expect(readme).toContain(
-    `**${plain[ratio]} of that of \`fetch\` through kube-proxy**, and ${reported[ratio]?.split(' ')[0]} where servers`,
-  );
-  expect(readme).toContain(
-    `through kube-proxy ${stock[p99]} ms, evenkeel ${plain[p99]} ms, with load reports ${reported[p99]} ms`,
-  );
+  const of = (page: string) => rowOf(sectionOf(textOf(`docs/${page}.md`), 'Steady calls'), 'evenkeel')[ratio];
+  expect(readme).toContain(`**${of('benchmarks-fleet')} of that of \`fetch\` through kube-proxy**`);
+  expect(readme).toContain(`over gRPC ${of('benchmarks-fleet-grpc')} of that of \`round_robin\``);
+});
+
+it('the README quotes what the program with Node 26 found', () => {
+  const lines = textOf('examples/http2-pins/README.md').split('\n');
+  const stock = lines.findIndex((line) => line.startsWith('| **26.10** | **stock**'));
+  const busiest = (line = '') => /([\d,]+)(?: \d+){4}/.exec(line)?.[1];
+  expect(lines[stock + 1]).toContain('| evenkeel | HTTP/1.1 |');
+  expect(readme).toContain(`**${busiest(lines[stock])} go to one**. With evenkeel ${busiest(lines[stock + 1])} do`);
 });
 
 it('the README compares evenkeel by the figures of the HTTP benchmark page', () => {
@@ -44,6 +47,9 @@ it('the README compares evenkeel by the figures of the HTTP benchmark page', () 
   const [dns, balanced] = ['undici dns interceptor', 'undici BalancedPool'] as const;
   const pools = ['undici Pool, balanced per connection', 'undici RoundRobinPool, balanced per connection'];
   const proxies = ['undici Pool, through HAProxy', 'undici Pool, through nginx'];
+  expect(readme).toContain(
+    `${failed(dns)} of 1,600 GETs fail with undici's dns interceptor, ${failed(balanced)} with its \`BalancedPool\`, and ${failed('evenkeel')} with evenkeel`,
+  );
   expect(readme).toContain(`| ${times(dns, 'requests/s')} × evenkeel's requests/s; ${failed(dns)} of 1,600 requests`);
   expect(readme).toContain(
     `| ${times(balanced, 'requests/s')} × the requests/s; ${failed(balanced)} of 1,600 failed, p99 with one slow pod ${slowP99(balanced)} ms (evenkeel: ${slowP99('evenkeel')})`,
@@ -70,14 +76,14 @@ it('the README compares evenkeel with round_robin of grpc-js by the figures of t
   );
 });
 
-it('the README shows the fleet first, then the behavior of Node 26', () => {
-  const places = [
-    'Requests wait less',
-    'An upgrade to Node 26',
-    '## Install',
-    '## Use it',
-    '## Choose by what you have',
-  ].map((text) => readme.indexOf(text));
+it('the README shows the problem first, then the figures, and says how to get the package', () => {
+  const places = ['playground-grpc.png', 'Requests wait less', 'not on npm yet', '```js', '## With your client'].map(
+    (text) => readme.indexOf(text),
+  );
   expect(places).not.toContain(-1);
   expect([...places].sort((a, b) => a - b)).toEqual(places);
+});
+
+it('the README has at most 900 words', () => {
+  expect(readme.split(/\s+/).length).toBeLessThanOrEqual(901);
 });
