@@ -29,7 +29,6 @@ const needs: Readonly<Record<string, Needs>> = {
     ],
   },
   'docs/guide/grpc.md': { files: ['examples/grpc/orders.js'] },
-  'docs/guide/jest-and-commonjs.md': { untyped: ['@jest/globals'] },
   'docs/guide/migrating.md': { files: ['examples/grpc/orders.js'] },
   'docs/guide/retries.md': { files: ['examples/any-protocol/line-transport.js'] },
   'docs/guide/mysql-orms.md': { untyped: ['typeorm'] },

@@ -2,7 +2,7 @@ import { beforeAll, expect, it } from 'vitest';
 import { buildPackage, guidePrograms, outputOfModule } from '../../support/programs/programs.js';
 import { tooOld } from './support/suite.js';
 
-const programs = guidePrograms('testing-your-app');
+const programs = guidePrograms('testing-your-app').filter(({ heading }) => !/^(CommonJS|Jest)/.test(heading));
 
 /** What each program of the guide prints, and the versions it is run with. */
 const expected: Readonly<

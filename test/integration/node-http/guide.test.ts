@@ -17,7 +17,6 @@ const expected: Readonly<Record<string, RegExp>> = {
   WebSocket: /^pod\n$/,
   'Retries by status with axios': /^200\n$/,
   'Retries by status with got': /^200\n$/,
-  'Hedging, and retries that know the pods': /^200\n$/,
   'Timeouts and aborts': /^AbortError\n.*state: '(?:ready|connecting)', inFlight: 0.*EVENKEEL_CLOSED\n$/s,
   Deadlines: /^EVENKEEL_DEADLINE http:.* GET did not finish within 300 ms: no answer from 127\.0\.0\.1:\d+\n$/,
   'Sticky routing': /^200\n$/,

@@ -147,7 +147,7 @@ export const twoSeconds: BalanceScenario = {
   run: async (strategy, seed, effort = 1) => errors(await oneServerSlow(strategy, seed, 60_000 * effort)),
 };
 
-/** Those of the table in docs/guide/choosing-a-picker.md. */
+/** Those of the table in docs/benchmarks-simulations.md. */
 export const balanceScenarios: readonly BalanceScenario[] = [
   testbed(0.9),
   testbed(0.7),
