@@ -10,7 +10,7 @@ const guideGroups = {
   'Databases and caches': ['mysql', 'mysql-orms', 'mysql-tls', 'mysql-pool-cluster', 'postgres', 'aurora-rds', 'redis'],
   'Long-lived connections': ['websocket', 'amqp', 'tcp'],
   'Finding pods': ['endpoint-slices', 'rbac', 'headless-dns', 'fleets'],
-  'Choosing pods': ['choosing-a-picker', 'outlier-ejection', 'retries', 'deadlines', 'overload'],
+  'Choosing pods': ['choosing-a-picker', 'outlier-ejection', 'retries', 'overload'],
   'The server side': ['server', 'graceful-rollout'],
   'When something is wrong': ['errors-people-search', 'doctor'],
   'Seeing what it does': ['metrics', 'admin-page', 'tracing'],

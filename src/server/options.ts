@@ -74,7 +74,7 @@ export interface BackendOptions {
   readonly trust?: ((request: IncomingRequest) => boolean) | undefined;
   /**
    * Whether running code can find the request that it serves (`backend.context`), so that its outgoing calls inherit deadline and priority.
-   * Costs an AsyncLocalStorage run per request. @defaultValue false @see docs/guide/deadlines.md
+   * Costs an AsyncLocalStorage run per request. @defaultValue false @see docs/guide/overload.md#passing-on-deadlines-and-priorities
    */
   readonly context?: boolean | undefined;
   /** The clock by which all time is measured; tests pass their own. @defaultValue the system's clock */

@@ -98,7 +98,7 @@ export interface GrpcOptions
   readonly priority?: string | CallPriority | undefined;
   /**
    * What is sent along with a call besides `grpc-timeout`: its priority. @defaultValue {}, see `PropagateOptions`
-   * @see docs/guide/deadlines.md
+   * @see docs/guide/overload.md#passing-on-deadlines-and-priorities
    */
   readonly propagate?: Omit<PropagateOptions, 'deadlineHeader'> | undefined;
   /**

@@ -73,7 +73,7 @@ export interface AgentOptions extends Omit<BalancingOptions, 'retry'>, NodeHttpC
   readonly askForReports?: AskForReports | undefined;
   /**
    * What is sent along with a request: the deadline it has when it begins, and its priority. @defaultValue {}, see `PropagateOptions`
-   * @see docs/guide/deadlines.md
+   * @see docs/guide/overload.md#passing-on-deadlines-and-priorities
    */
   readonly propagate?: PropagateOptions | undefined;
   /**

@@ -66,7 +66,7 @@ export interface DispatcherOptions extends BalancingOptions, UndiciConnectionOpt
   readonly askForReports?: AskForReports | undefined;
   /**
    * What is sent along with a request: its deadline, its priority. @defaultValue {}, see `PropagateOptions`
-   * @see docs/guide/deadlines.md
+   * @see docs/guide/overload.md#passing-on-deadlines-and-priorities
    */
   readonly propagate?: PropagateOptions | undefined;
 }

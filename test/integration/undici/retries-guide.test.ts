@@ -8,10 +8,10 @@ import { buildPackage, guidePrograms, outputOfModule, root } from '../../support
 const programs = guidePrograms('retries');
 /** Two pods of three refuse, as long as they warm up: with 503, and those of the line protocol with LOADING. */
 const expected: Readonly<Record<string, RegExp>> = {
+  '# Retries, hedging and deadlines': /^(200|503)\n(200|503)\n(200|503)\n$/,
   Statuses: /^(attempt \d: failure \(status\), asking another pod\n)*200 \{.*pod-2.*42/s,
   'A rule of your own': /^200 \{.*pod-2.*42/s,
   'Calls of your own protocol': /^cleo order 42\n$/,
-  Hedging: /^(200|503)\n(200|503)\n(200|503)\n$/,
   Deadlines: /^EVENKEEL_DEADLINE http:\/\/orders\.shop:8080: GET did not finish within 300 ms: no answer from 127/,
 };
 
