@@ -97,14 +97,6 @@ const variants = [
     peer: 'rabbitmq-client',
     version: '5.0.0',
   },
-  // The oldest whose PoolCluster followService can keep in step.
-  {
-    name: 'mysql2-oldest-to-follow',
-    from: 20,
-    folders: ['mysql2/follow-service.test.ts'],
-    peer: 'mysql2',
-    version: '3.12.0',
-  },
   { name: 'client-node-2', from: 22, folders: ['kubernetes'], peer: '@kubernetes/client-node', version: '2' },
   { name: 'client-node-oldest', from: 20, folders: ['kubernetes'], peer: '@kubernetes/client-node', version: '1.3.0' },
 ].map((variant) => ({

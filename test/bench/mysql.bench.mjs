@@ -6,15 +6,7 @@
  */
 import { MariadbServers, mariadbHint, mariadbPath } from '../support/databases/mariadb/servers.mjs';
 import { closedLoop } from './lib/closed-loop.mjs';
-import {
-  CONNECTIONS,
-  evenkeel,
-  evenkeelInTurn,
-  followed,
-  handLoop,
-  onePool,
-  poolCluster,
-} from './lib/mysql-clients.mjs';
+import { CONNECTIONS, evenkeel, evenkeelInTurn, handLoop, onePool, poolCluster } from './lib/mysql-clients.mjs';
 import { addedAndRemoved, frozen, killed } from './lib/mysql-scenes.mjs';
 import { figureTable, ratioTable } from './lib/ratio-table.mjs';
 import { MIN_ROUNDS, measure } from './lib/rounds.mjs';
@@ -34,7 +26,6 @@ const HAND_LOOP = 'a mysql2 pool per server, in turn';
 const IN_TURN = 'evenkeel, roundRobin()';
 const DEFAULT = 'evenkeel, as it comes';
 const CLUSTER = "mysql2's PoolCluster";
-const FOLLOWED = 'the same with followService';
 const ONE_POOL = 'one pool, a server at random per connection';
 
 if (mariadbPath === undefined) {
@@ -119,7 +110,6 @@ async function scenes() {
     [DEFAULT]: evenkeel,
     [CLUSTER]: poolCluster,
     [`${CLUSTER}, restoreNodeTimeout: 1000`]: (addresses) => poolCluster(addresses, { restoreNodeTimeout: 1_000 }),
-    [FOLLOWED]: followed,
     [ONE_POOL]: onePool,
   };
   const rows = [];

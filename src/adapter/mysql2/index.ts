@@ -8,19 +8,10 @@ export {
   type PoolCluster,
   type PoolClusterEvent,
   type PoolClusterOptions,
-  type ReadyOptions,
 } from './cluster/pool-cluster.js';
 export type { ServiceSelector } from './cluster/route.js';
-export type { Hosts } from './cluster/servers.js';
 export type { ServiceOptions } from './cluster/service.js';
 export type { RunningStatement, StatementEvent, StatementListener, StatementOptions } from './cluster/statement.js';
-export {
-  type FollowServiceOptions,
-  followService,
-  type ServiceFollower,
-} from './follow-service/follow-service.js';
-export type { AnyPoolCluster } from './follow-service/user-cluster.js';
 export type { Mysql2ConnectionOptions } from './options.js';
 export type { AskServer, ReplicaLagOptions } from './roles.js';
 export type { ServerOfConnection } from './server/connection-methods.js';
-export { type Mysql2TransportOptions, mysql2Transport } from './server/transport.js';

@@ -63,14 +63,6 @@ export function onTransactionState(
   });
 }
 
-/**
- * Whether a connection still belongs to its pool. A pool also calls `releaseConnection` for connections that it removes, after it unset
- * their `_pool`: without this, a connection that was just lost would be lent once more.
- */
-export function isInPool(connection: object): boolean {
-  return Boolean((connection as { readonly _pool?: unknown })._pool);
-}
-
 /** Whether the installed mysql2 can reset connections, as from 3.22 on. An older mysql2 would ignore `resetOnRelease`. */
 export function canReset(): boolean {
   return 'reset' in mysql2.Connection.prototype;

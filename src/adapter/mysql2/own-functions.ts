@@ -27,8 +27,7 @@ export interface Events {
 }
 
 /** Emits an event. What a listener throws becomes an uncaught exception, later, instead of interrupting evenkeel's work. */
-export function tell(events: Events | undefined, event: string, value: unknown): void {
-  const emitter = events?.emitter;
+export function tell({ emitter }: Events, event: string, value: unknown): void {
   if (emitter !== undefined && emitter.listenerCount(event) > 0) ownErrors(() => emitter.emit(event, value))();
 }
 

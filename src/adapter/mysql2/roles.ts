@@ -23,11 +23,11 @@ import {
   type WatchedServer,
 } from '../kit/index.js';
 import { isInterrupted, readOnlyOutcome, verdictOf } from './outcome.js';
-import type { ServerConnection } from './server/server-connection.js';
+import type { MysqlServer } from './server/transport.js';
 
 /** Why a server should get no statements, by its own word; undefined if there is no reason. */
 type Objection = string | undefined;
-type Connection = Pick<ServerConnection, 'endpoint' | 'closed' | 'runOwn' | 'handBack' | 'supersede' | 'reinstate'>;
+type Connection = Pick<MysqlServer, 'endpoint' | 'closed' | 'runOwn' | 'handBack' | 'supersede' | 'reinstate'>;
 type Server = WatchedServer<Connection, Objection>;
 type Rows = readonly Record<string, unknown>[];
 

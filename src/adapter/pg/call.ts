@@ -38,10 +38,10 @@ export interface Task {
 }
 
 /** One call of a PostgreSQL pool: what it does with the session it was lent, and what the outcome means for the server. */
-export class PgCall implements SessionUse<PgSession, PgServer> {
+export class PgCall implements SessionUse<PgSession> {
   readonly #owner: CallOwner;
   readonly #task: Task;
-  readonly #lent: LentCall<PgSession, PgServer>;
+  readonly #lent: LentCall<PgSession>;
 
   constructor(owner: CallOwner, task: Task) {
     this.#owner = owner;
@@ -67,10 +67,6 @@ export class PgCall implements SessionUse<PgSession, PgServer> {
 
   facts(): CallFacts {
     return { protocol: 'postgresql', method: this.#task.kind === 'client' ? 'connect' : 'query' };
-  }
-
-  poolOf(lease: CallLease<PgServer>): PgServer {
-    return lease.handle;
   }
 
   waitBegan(): void {

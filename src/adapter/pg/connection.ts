@@ -2,4 +2,4 @@ import type { SessionPool } from '../sql/session-pool.js';
 import type { PgSession } from './session.js';
 
 /** One PostgreSQL server, with the pool of sessions that evenkeel keeps to it. */
-export type PgServer = SessionPool<PgSession, PgServer>;
+export type PgServer = SessionPool<PgSession>;

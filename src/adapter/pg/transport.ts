@@ -35,15 +35,13 @@ export class PgTransport implements Transport<PgServer> {
   }
 
   async connect(endpoint: Endpoint, signal: AbortSignal): Promise<PgServer> {
-    signal.throwIfAborted();
     const { settings, clock, rng, events, roles } = this.#parts;
     const parts: SessionParts = { endpoint, settings, clock, events, recheckRole: () => roles?.hint(endpoint) };
-    const server: PgServer = new SessionPool<PgSession, PgServer>({
+    const server: PgServer = new SessionPool<PgSession>({
       endpoint,
       clock,
       rng,
       limits: settings,
-      handle: (pool) => pool,
       open: (owner, done) => openSession(parts, owner, done),
       refusalOf: (error) => {
         const refusal = refusalOf(error);
@@ -57,23 +55,12 @@ export class PgTransport implements Transport<PgServer> {
       warned: (error) => events.warned('a server accepted no further connection', error),
       emptied: () => roles?.forget(server),
     });
-    const cut = (): void => void server.close(AbortSignal.abort());
-    let aborted = cut;
     try {
-      await new Promise<void>((resolve, reject) => {
-        aborted = () => {
-          cut();
-          reject(signal.reason);
-        };
-        signal.addEventListener('abort', aborted);
-        server.open((error) => (error === undefined ? resolve() : reject(error)));
-      });
+      await server.begin(signal);
       await roles?.connected(server, signal);
     } catch (error) {
-      cut();
+      void server.close(AbortSignal.abort());
       throw refusalOf(error) === 'log-in' ? markLasting(error as object) : error;
-    } finally {
-      signal.removeEventListener('abort', aborted);
     }
     this.servers.add(server);
     void server.closed.then(() => this.servers.delete(server));

@@ -10,12 +10,12 @@ import {
   type Timer,
 } from '../../index.js';
 import { type AttemptedCall, type AttemptSource, Attempts, type CallFacts, deadline } from '../kit/index.js';
-import { type Borrower, connectError, type NotLent, type PooledSession } from './session.js';
+import type { Borrower, NotLent, PooledSession } from './session.js';
 import type { SessionPool } from './session-pool.js';
 
 /** What a database call does with the session it was lent. Each database has its own implementation. */
-export interface SessionUse<S extends PooledSession, H> {
-  readonly source: AttemptSource<H>;
+export interface SessionUse<S extends PooledSession> {
+  readonly source: AttemptSource<SessionPool<S>>;
   readonly clock: Clock;
   /** How long the call may wait for a session, in ms. */
   readonly waitLimitMs: number;
@@ -28,12 +28,10 @@ export interface SessionUse<S extends PooledSession, H> {
   /** Whether rows of the answer have already reached the caller, so that the call cannot be repeated. @defaultValue false */
   readonly isAnswering?: boolean;
   facts(): CallFacts;
-  /** Returns the sessions of the server that was picked; undefined if that server is no longer connected. */
-  poolOf(lease: Lease<H>): SessionPool<S, H> | undefined;
   /** Uses a session that was lent, in the caller's async context. The implementation must end the attempt sooner or later. */
   use(session: S): void;
   /** Whether the statement may run twice without harm. */
-  isIdempotent(lease: Lease<H>): boolean;
+  isIdempotent(lease: Lease<SessionPool<S>>): boolean;
   /** The call began to wait until a server can be picked. `waitEnded` follows when it stops waiting. */
   waitBegan(): void;
   waitEnded?(): void;
@@ -45,10 +43,10 @@ export interface SessionUse<S extends PooledSession, H> {
  * One call to a database through all its attempts, each of which borrows a session of the server that was picked. One time limit covers all
  * waits of the call: for a server to be picked, and for that server's handshake, ping, or next free session.
  */
-export class LentCall<S extends PooledSession, H> implements AttemptedCall<H>, Borrower<S> {
+export class LentCall<S extends PooledSession> implements AttemptedCall<SessionPool<S>>, Borrower<S> {
   readonly isOwn = false;
-  readonly attempts: Attempts<H>;
-  readonly #use: SessionUse<S, H>;
+  readonly attempts: Attempts<SessionPool<S>>;
+  readonly #use: SessionUse<S>;
   /**
    * The async context of the caller, where tracing of the database library finds the parent span. A session may be lent from any other
    * context.
@@ -63,7 +61,7 @@ export class LentCall<S extends PooledSession, H> implements AttemptedCall<H>, B
   #isBeginning = true;
 
   /** @param key The call's key for hash pickers. */
-  constructor(use: SessionUse<S, H>, key: string | undefined) {
+  constructor(use: SessionUse<S>, key: string | undefined) {
     this.#use = use;
     this.attempts = new Attempts(use.source, this, key);
   }
@@ -113,15 +111,9 @@ export class LentCall<S extends PooledSession, H> implements AttemptedCall<H>, B
     this.#use.waitEnded?.();
   }
 
-  send(lease: Lease<H>): void {
+  send(lease: Lease<SessionPool<S>>): void {
     this.#waitsSinceMs = undefined;
-    const pool = this.#use.poolOf(lease);
-    if (pool !== undefined) {
-      pool.borrow(this);
-      return;
-    }
-    const error = connectError(endpointAddress(lease.endpoint), new Error('it is not connected'));
-    this.#use.clock.defer(() => this.notLent(error, 'refused'));
+    lease.handle.borrow(this);
   }
 
   waits(): void {
@@ -153,7 +145,7 @@ export class LentCall<S extends PooledSession, H> implements AttemptedCall<H>, B
   failed(outcome: Outcome, repeatAs: Outcome, error: unknown, untried = false): void {
     const { attempts } = this;
     const use = this.#use;
-    const idempotent = use.isIdempotent(attempts.lease as Lease<H>);
+    const idempotent = use.isIdempotent(attempts.lease as Lease<SessionPool<S>>);
     attempts.fail({ outcome, repeatAs, error, untried, idempotent, answered: use.isAnswering === true });
   }
 
@@ -168,10 +160,10 @@ export class LentCall<S extends PooledSession, H> implements AttemptedCall<H>, B
    * time.
    */
   notLentInTime(limitMs: number, error: Error): void {
-    const { clock, poolOf } = this.#use;
+    const { clock } = this.#use;
     const { lease } = this.attempts;
     const waitedMs = clock.now() - (this.#waitsSinceMs ?? Number.POSITIVE_INFINITY);
-    if (lease !== undefined) poolOf.call(this.#use, lease)?.forget(this);
+    lease?.handle.forget(this);
     this.ended(waitedMs >= limitMs / 2 ? outcomes.timeout : outcomes.cancelled, error);
   }
 

@@ -7,7 +7,7 @@ import {
   type Rng,
   type Timer,
 } from '../../index.js';
-import { asError, deadline, endpointConnectionAgeMs, jittered, OpenConnection } from '../kit/index.js';
+import { asError, deadline, endpointConnectionAgeMs, jittered, OpenConnection, orAborted } from '../kit/index.js';
 import { ConnectionCap } from './connection-cap.js';
 import {
   type Borrower,
@@ -47,13 +47,11 @@ export interface PoolLimits {
 export type ConnectRefusal = 'full' | 'stopping' | 'silent' | 'unknown';
 
 /** What a `SessionPool` needs to know of one database: how to open a session, check it, and read its errors. */
-export interface SessionPoolParts<S extends PooledSession, H> {
+export interface SessionPoolParts<S extends PooledSession> {
   readonly endpoint: Endpoint;
   readonly clock: Clock;
   readonly rng: Rng;
   readonly limits: PoolLimits;
-  /** Returns the object that leases of this server give to their callers. */
-  readonly handle: (pool: SessionPool<S, H>) => H;
   /**
    * Opens a connection to the server, and logs in. `done` is called once, later. Returns a function that calls the attempt off. May throw;
    * that counts as a refusal.
@@ -94,11 +92,10 @@ const AGE_JITTER_RATIO = 0.5;
  * full. The first session is opened before the first statement, and one is always kept; if the server ends it, another is opened within a
  * second.
  */
-export class SessionPool<S extends PooledSession, H> implements Connection<H>, SessionOwner<S> {
-  readonly handle: H;
+export class SessionPool<S extends PooledSession> implements Connection<SessionPool<S>>, SessionOwner<S> {
   readonly endpoint: Endpoint;
-  readonly #parts: SessionPoolParts<S, H>;
-  readonly #open: OpenConnection<H>;
+  readonly #parts: SessionPoolParts<S>;
+  readonly #open: OpenConnection<SessionPool<S>>;
   readonly #cap: ConnectionCap;
   readonly #sessions = new Set<S>();
   /** The idle sessions. The session that a call used most recently is last, and is lent first. */
@@ -121,20 +118,24 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
   #isClosing = false;
   #checkTimer: Timer | undefined;
 
-  constructor(parts: SessionPoolParts<S, H>) {
+  constructor(parts: SessionPoolParts<S>) {
     const { endpoint, clock, limits } = parts;
     this.#parts = parts;
     this.endpoint = endpoint;
     this.#openedAtMs = clock.now();
-    this.handle = parts.handle(this);
-    this.#open = new OpenConnection<H>({
-      handle: this.handle,
+    this.#open = new OpenConnection<SessionPool<S>>({
+      handle: this,
       capacity: limits.max,
       finish: () => this.#finish(),
       cut: () => this.#cut(),
     });
     this.#cap = new ConnectionCap(clock, limits.max, (capacity) => this.#open.carries(capacity));
     this.#scheduleCheck();
+  }
+
+  /** Leases of this server hand out the pool itself. */
+  get handle(): this {
+    return this;
   }
 
   get capacity(): number {
@@ -155,6 +156,20 @@ export class SessionPool<S extends PooledSession, H> implements Connection<H>, S
 
   watchCapacity(changed: () => void): void {
     this.#open.watchCapacity(changed);
+  }
+
+  /** Opens the first session. Rejects with the reason, or with that of `signal`; then no session stays open. */
+  async begin(signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    const opened = new Promise<void>((resolve, reject) => {
+      this.open((error) => (error === undefined ? resolve() : reject(error)));
+    });
+    try {
+      await orAborted(opened, signal);
+    } catch (error) {
+      void this.close(AbortSignal.abort());
+      throw error;
+    }
   }
 
   /** How many sessions are open or being opened. */

@@ -1,7 +1,7 @@
 /** The ways to reach several MySQL servers that are compared. */
 import { connect } from 'node:net';
 import { roundRobin } from 'evenkeel';
-import { createPoolCluster, followService } from 'evenkeel/mysql2';
+import { createPoolCluster } from 'evenkeel/mysql2';
 import { FakeResolver } from 'evenkeel/testing';
 import mysql from 'mysql2/promise';
 import { application } from '../../support/databases/mariadb/servers.mjs';
@@ -55,27 +55,6 @@ export function poolCluster(addresses, options = {}) {
   for (const { address, port } of addresses) cluster.add(`${address}:${port}`, { ...common, host: address, port });
   const all = cluster.of('*');
   return { query: (sql) => all.query(sql), update() {}, close: () => cluster.end() };
-}
-
-/** mysql2's own, kept in step by followService. @param {readonly Address[]} addresses @returns {MysqlClient} */
-export function followed(addresses) {
-  const resolver = new FakeResolver();
-  resolver.update(...addresses);
-  const cluster = mysql.createPoolCluster({ restoreNodeTimeout: 1_000 });
-  const follower = followService(cluster, { resolver, node: () => common });
-  const ready = follower.ready();
-  const all = cluster.of('*');
-  return {
-    query: async (sql) => {
-      await ready;
-      return all.query(sql);
-    },
-    update: (now) => resolver.update(...now),
-    close: async () => {
-      await follower.close();
-      await cluster.end();
-    },
-  };
 }
 
 /**

@@ -2,7 +2,16 @@ import { once } from 'node:events';
 import { createReadStream } from 'node:fs';
 import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
-import { activeHealth, conditions, type Observer, type Outcome, panic, roundRobin, staticEndpoints } from 'evenkeel';
+import {
+  activeHealth,
+  conditions,
+  type Observer,
+  type Outcome,
+  panic,
+  roundRobin,
+  type StageFactory,
+  staticEndpoints,
+} from 'evenkeel';
 import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from 'evenkeel/mysql2';
 import { FakeClock, FakeResolver } from 'evenkeel/testing';
 import type { QueryOptions } from 'mysql2';
@@ -269,12 +278,18 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: the shape of a mysql2 pool
     await until('it is back', () => suspect().every((is) => !is) && !isOut(), 30_000);
   });
 
-  it('follows only the chosen pods of a StatefulSet', async () => {
+  it('follows only the chosen pods of a StatefulSet, with a stage that leaves out the others', async () => {
     const resolver = new FakeResolver();
     resolver.update(...world.all.map(({ endpoint, name }) => ({ ...endpoint, name })));
+    const only = (isUsed: (name?: string) => boolean): StageFactory[] => [
+      () => ({ apply: (set) => set.filter(({ endpoint }) => isUsed(endpoint.name)) }),
+    ];
     const cluster = create({
       resolver,
-      services: { primary: { hosts: 'mysql-0' }, rest: { hosts: (name) => name !== 'mysql-0' } },
+      services: {
+        primary: { stages: only((name) => name === 'mysql-0') },
+        rest: { stages: only((name) => name !== 'mysql-0') },
+      },
     });
     const ids = async (name: string): Promise<Set<number>> => {
       const seen = new Set<number>();

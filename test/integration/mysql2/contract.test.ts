@@ -1,12 +1,11 @@
-import { createEndpoint } from 'evenkeel';
-import { mysql2Transport } from 'evenkeel/mysql2';
-import type { Pool } from 'mysql2';
+import { createEndpoint } from '../../../src/index.js';
 import { transportContract } from '../../contract/transport.js';
 import { ScriptedMysql } from '../../support/databases/scripted-mysql.js';
 import { refusingEndpoint } from '../../support/pods/hanging-endpoint.js';
+import { ask, type MysqlServer, transport } from './support/server.js';
 
-transportContract<Pool>({
-  name: 'mysql2Transport',
+transportContract<MysqlServer>({
+  name: 'mysql2',
   open: async () => {
     const server = await ScriptedMysql.start();
     const silent = await ScriptedMysql.start();
@@ -14,16 +13,17 @@ transportContract<Pool>({
     server.reaction = () => 'hold';
     let held = 0;
     return {
-      transport: mysql2Transport({ user: 'app', password: 'secret' }),
+      transport: transport({ user: 'app', password: 'secret' }),
       endpoint: createEndpoint(server.endpoint),
       refusing: createEndpoint(await refusingEndpoint()),
       hanging: createEndpoint(silent.endpoint),
       open: () => server.open + silent.open,
       end: (how) => server.end(how),
-      call: async (pool) => {
-        const ended = new Promise<'finished' | 'cut'>((resolve) => {
-          pool.query('SELECT 1', (error: Error | null) => resolve(error ? 'cut' : 'finished'));
-        });
+      call: async (to) => {
+        const ended = ask(to, 'SELECT 1').then(
+          () => 'finished' as const,
+          () => 'cut' as const,
+        );
         const connection = await server.held(++held);
         return {
           ended: ended.finally(() => held--),

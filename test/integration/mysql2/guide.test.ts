@@ -11,7 +11,7 @@ import {
 } from '../../support/programs/programs.js';
 
 const example = fileURLToPath(new URL('../../../examples/mysql', import.meta.url));
-const programs = ['mysql', 'mysql-tls', 'mysql-orms', 'mysql-pool-cluster'].flatMap((name) => guidePrograms(name));
+const programs = ['mysql', 'mysql-tls', 'mysql-orms'].flatMap((name) => guidePrograms(name));
 const expected: Readonly<Record<string, RegExp>> = {
   Query: /^70\n$/,
   'Query, with require': /^70\n$/,
@@ -21,12 +21,12 @@ const expected: Readonly<Record<string, RegExp>> = {
   'Waiting and errors':
     /^EVENKEEL_CONNECT .*no endpoint can be connected to .*127\.0\.0\.1:\d+.*Access denied for user 'shop'/,
   'Rows one by one': /^50500\n$/,
+  'Your own PoolCluster': /^70\n$/,
   TLS: /^TLSv1\.\d\n$/,
   Knex: /^\{ price: 70 \}\n$/,
   Kysely: /^\{ price: 70 \}\n$/,
   Drizzle: /^\[ \{ price: 10 \} \]\n$/,
   Sequelize: /^30 70\n$/,
-  'Follow a Service': /^70\n$/,
 };
 
 const authority = createCertificate({ commonName: 'evenkeel test authority', hosts: [] });
@@ -114,6 +114,59 @@ describe.skipIf(noMariadb)(titled('the guide to MySQL'), () => {
     const ids: number[] = JSON.parse(await outputOfModule(`${password}\n${program}`, example));
     for (const { id } of world.all.slice(0, 2))
       expect(ids.filter((found) => found === id).length).toBeGreaterThanOrEqual(2);
+  });
+
+  it('Your own PoolCluster: servers leave and return under load, and neither a query nor a transaction fails', async () => {
+    const { source = '' } = programs.find(({ heading }) => heading === 'Your own PoolCluster') ?? {};
+    const [recipe = ''] = source.split('while (nodes.size');
+    const program = recipe.replace(
+      "resolverFrom('mysql-read.shop:3306')",
+      '{ watch: ({ update }) => (publish = update, { close() {} }) }',
+    );
+    const stdout = await outputOfModule(
+      `process.env.MYSQL_PASSWORD = ${JSON.stringify(application.password)};
+      import { createEndpoint } from 'evenkeel';
+      const all = ${JSON.stringify(world.endpoints)}.map(createEndpoint);
+      let publish;
+      ${program}
+      publish(all);
+      let isOver = false;
+      const answers = {};
+      const who = async () => {
+        const [[{ id }]] = await cluster.of('*').query('SELECT @@server_id AS id');
+        answers[id] = (answers[id] ?? 0) + 1;
+      };
+      const worker = async () => { while (!isOver) await who(); };
+      const workers = Promise.all(Array.from({ length: 30 }, worker));
+      const until = async (isTrue) => { while (!isTrue()) await pause(10); };
+      const answered = (id) => { const from = answers[id] ?? 0; return until(() => answers[id] >= from + 100); };
+      for (let round = 0; round < 3; round++) {
+        await answered(3);
+        publish(all.slice(0, 2));
+        await until(() => nodes.size === 2);
+        const before = answers[3];
+        await answered(1);
+        if (answers[3] !== before) throw new Error('it was used after it was removed');
+        publish(all);
+      }
+      await answered(3);
+      const held = await cluster.getConnection(all[2].key);
+      await held.query('START TRANSACTION');
+      publish(all.slice(0, 2));
+      await until(() => nodes.get(all[2].key).sockets.size === 1);
+      await answered(1);
+      await held.query('INSERT INTO orders (item, amount) VALUES (1, 1)');
+      isOver = true;
+      await workers;
+      await held.query('COMMIT');
+      held.release();
+      await until(() => nodes.size === 2);
+      await cluster.end();
+      console.log('done');`,
+      example,
+    );
+    expect(stdout).toBe('done\n');
+    expect(await world.at(2).sql('SELECT COUNT(*) AS count FROM shop.orders')).toEqual([{ count: 1 }]);
   });
 
   it('the example runs to its end', async () => {

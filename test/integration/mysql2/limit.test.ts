@@ -15,7 +15,7 @@ const open = async (shedAfterMs: number): Promise<void> => {
     connectionLimit: 5,
     limit: fixed(1, { shedAfterMs }),
   });
-  await cluster.ready({ connections: 1 });
+  (await cluster.getConnection()).release();
 };
 beforeEach(async () => {
   server = await ScriptedMysql.start();

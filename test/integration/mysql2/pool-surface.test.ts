@@ -3,11 +3,9 @@ import { channel } from 'node:diagnostics_channel';
 import type { Readable } from 'node:stream';
 import { type Endpoint, type ObserverEvents, roundRobin, staticEndpoints } from 'evenkeel';
 import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from 'evenkeel/mysql2';
-import { FakeClock } from 'evenkeel/testing';
 import { createPool, type PoolConnection } from 'mysql2';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/databases/mariadb.js';
-import { ScriptedMysql } from '../../support/databases/scripted-mysql.js';
 import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';
 import { canEndGracefully, tracesAddress } from './support/peer.js';
@@ -143,7 +141,10 @@ describe.skipIf(noMariadb)(titled('code written for a pool of mysql2, with a clu
 
   it('a statement whose connection dies is repeated elsewhere before its first row, and never after it', async () => {
     const replicas = create({ idempotent: true, picker: roundRobin(), waitTimeoutMs: 60_000 });
-    await replicas.ready({ connections: 2 });
+    await until('both are connected', () => {
+      const { endpoints } = replicas.balancer.snapshot();
+      return endpoints.length === 2 && endpoints.every(({ state }) => state === 'ready');
+    });
     attempts.length = 0;
     /** Whether there was one to kill. */
     const killing = async (sql: string): Promise<boolean> => {
@@ -231,7 +232,7 @@ describe.skipIf(noMariadb)(titled('code written for a pool of mysql2, with a clu
 
   it('a pool emits `enqueue` when callers have to wait', async () => {
     const replicas = create({ connectionLimit: 1, resolver: staticEndpoints(world.endpoints.slice(0, 1)) });
-    await replicas.ready({ connections: 1 });
+    (await replicas.getConnection()).release();
     let enqueued = 0;
     replicas.on('enqueue', () => enqueued++);
     await replicas.query('SELECT 1');
@@ -286,28 +287,4 @@ describe.skipIf(noMariadb)(titled('code written for a pool of mysql2, with a clu
       expect(replicas.balancer.snapshot().endpoints[0]).toMatchObject({ state: 'ready', failed: 0 });
     },
   );
-
-  it('`ready({ connections })` opens that many, spread over the servers', async () => {
-    const replicas = create({ picker: roundRobin() });
-    await replicas.ready({ connections: 6 });
-    expect(await Promise.all(world.all.map((server) => server.connections()))).toEqual([3, 3]);
-    expect(inFlight()).toBe(0);
-    await replicas.ready({ connections: 1 });
-    await expect(replicas.ready({ connections: -1 })).rejects.toMatchObject({ code: 'EVENKEEL_OPTION' });
-    await expect(replicas.ready({ count: 1 } as never)).rejects.toMatchObject({ code: 'EVENKEEL_OPTION' });
-  });
-
-  it('`ready({ connections })` ends with its signal, and fails like a checkout if there is no server', async () => {
-    await using server = await ScriptedMysql.start();
-    server.greeting = 'silent';
-    const clock = new FakeClock();
-    const silent = create({ resolver: staticEndpoints([server.endpoint]), clock });
-    const limit = new AbortController();
-    const waiting = silent.ready({ connections: 1, signal: limit.signal });
-    limit.abort(new Error('too late'));
-    await expect(waiting).rejects.toThrow('too late');
-    await silent.end();
-    const denied = create({ password: 'not the password' });
-    await expect(denied.ready({ connections: 1 })).rejects.toMatchObject({ code: 'EVENKEEL_CONNECT' });
-  });
 });

@@ -1,16 +1,15 @@
-import { type Connection, createEndpoint } from 'evenkeel';
-import { type Mysql2TransportOptions, mysql2Transport } from 'evenkeel/mysql2';
-import { FakeClock } from 'evenkeel/testing';
-import type { Pool } from 'mysql2';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createEndpoint } from '../../../src/index.js';
+import { FakeClock } from '../../../src/testing/fake-clock.js';
 import { ScriptedMysql } from '../../support/databases/scripted-mysql.js';
 import { until } from '../../support/until.js';
+import { ask as askServer, type MysqlServer, transport } from './support/server.js';
 
 const never = new AbortController().signal;
 
 let clock: FakeClock;
 let server: ScriptedMysql;
-let connections: Connection<Pool>[];
+let connections: MysqlServer[];
 
 beforeEach(async () => {
   clock = new FakeClock();
@@ -22,21 +21,19 @@ afterEach(async () => {
   await server[Symbol.asyncDispose]();
 });
 
-const connect = async (options: Partial<Mysql2TransportOptions> = {}): Promise<Connection<Pool>> => {
-  const transport = mysql2Transport({ user: 'app', clock, rng: { next: () => 0.5 }, ...options });
-  const connection = await transport.connect(createEndpoint(server.endpoint), never);
+const connect = async (options: Parameters<typeof transport>[0] = {}): Promise<MysqlServer> => {
+  const opening = transport({ user: 'app', clock, rng: { next: () => 0.5 }, ...options });
+  const connection = await opening.connect(createEndpoint(server.endpoint), never);
   connections.push(connection);
   return connection;
 };
 /** Asks once; resolves with the connection that answered. */
-const ask = ({ handle }: Connection<Pool>): Promise<number> =>
-  new Promise((resolve, reject) => {
-    handle.query('SELECT id', (error, rows) =>
-      error ? reject(error) : resolve((rows as unknown as { id: number }[])[0]?.id as number),
-    );
-  });
+const ask = async (connection: MysqlServer): Promise<number> => {
+  const [row] = (await askServer(connection, 'SELECT id')) as { readonly id: number }[];
+  return row?.id as number;
+};
 /** So many statements at once, so that so many connections are open. */
-const fill = async (connection: Connection<Pool>, count: number): Promise<void> => {
+const fill = async (connection: MysqlServer, count: number): Promise<void> => {
   server.reaction = () => 'hold';
   const asking = Array.from({ length: count }, () => ask(connection));
   await server.held(count);
@@ -86,7 +83,7 @@ describe('the connections to one server', () => {
   });
 
   it('past their maximum age are replaced: the last one only once its replacement is open', async () => {
-    const connection = await connect({ maxConnectionAgeMs: 60_000, idleTimeout: 86_400_000 });
+    const connection = await connect({ pool: { maxConnectionAgeMs: 60_000 }, idleTimeout: 86_400_000 });
     let most = 0;
     clock.advance(60_000);
     await until('there is another', () => {
@@ -98,7 +95,7 @@ describe('the connections to one server', () => {
   });
 
   it('past their maximum age are kept while they are needed', async () => {
-    const connection = await connect({ maxConnectionAgeMs: 60_000, idleTimeout: 86_400_000 });
+    const connection = await connect({ pool: { maxConnectionAgeMs: 60_000 }, idleTimeout: 86_400_000 });
     server.reaction = () => 'hold';
     const asking = ask(connection);
     const held = await server.held();
@@ -113,7 +110,7 @@ describe('the connections to one server', () => {
   });
 
   it('past their maximum age stay if no replacement can be opened, and a replacement is not tried again and again', async () => {
-    const connection = await connect({ maxConnectionAgeMs: 60_000, idleTimeout: 86_400_000 });
+    const connection = await connect({ pool: { maxConnectionAgeMs: 60_000 }, idleTimeout: 86_400_000 });
     server.greeting = { code: 1040, message: 'Too many connections' };
     clock.advance(60_000);
     await until('it was tried', () => server.accepted === 2);

@@ -198,7 +198,6 @@ const rows: readonly Row[] = [
   { name: 'gRPC', start: grpc },
   { name: 'mysql2', ...needsMariadb },
   { name: 'mysql2 transactions', ...needsMariadb },
-  { name: 'mysql2 followService', ...needsMariadb },
   { name: 'pg', ...needsPostgres },
   { name: 'pg transactions', ...needsPostgres },
   { name: 'pg, connections given back for good', ...needsPostgres },

@@ -8,7 +8,6 @@ import { http2Table } from '../../../src/adapter/http2/options.js';
 import { propagateTable } from '../../../src/adapter/kit/propagation.js';
 import { placeTable, socketPlacerTable } from '../../../src/adapter/kit/socket-placer.js';
 import { serviceTable } from '../../../src/adapter/mysql2/cluster/service.js';
-import { followTable } from '../../../src/adapter/mysql2/follow-service/follow-service.js';
 import { mysql2ConnectionTable } from '../../../src/adapter/mysql2/options.js';
 import { lagTable } from '../../../src/adapter/mysql2/roles.js';
 import { agentTable } from '../../../src/adapter/node-http/agent.js';
@@ -97,7 +96,6 @@ const groups: Readonly<Record<string, OptionGroup>> = {
     interface: 'StatementOptions',
     table: { options: {} },
   },
-  FollowServiceOptions: { file: 'adapter/mysql2/follow-service/follow-service', table: followTable },
   UndiciConnectionOptions: { file: 'adapter/undici/options', table: undiciConnectionTable },
   CallOptions: { file: 'adapter/undici/options', table: dispatcherTable },
   HedgeOptions: { file: 'adapter/http/hedging', table: hedgeTable, prefix: 'hedge.' },

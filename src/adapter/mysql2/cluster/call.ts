@@ -1,11 +1,10 @@
-import type { Pool } from 'mysql2';
 import { type Clock, endpointAddress, type Outcome, outcomes, type Priority, type Timer } from '../../../index.js';
 import type { AttemptSource, Attempts, CallFacts, CallLease } from '../../kit/index.js';
 import { LentCall, type SessionUse } from '../../sql/lent-call.js';
 import { type MysqlVerdict, queryTimeout, readOnlyOutcome, verdictOf } from '../outcome.js';
 import type { MysqlCallback } from '../server/connection-methods.js';
-import type { ServerConnection } from '../server/server-connection.js';
 import type { MysqlSession } from '../server/session.js';
+import type { MysqlServer } from '../server/transport.js';
 import type { ServiceRoute } from './route.js';
 import { isAlone, isWhole, type RunningStatement, type Statement } from './statement.js';
 
@@ -14,13 +13,13 @@ import { isAlone, isWhole, type RunningStatement, type Statement } from './state
  * connection, which a caller keeps for a while. `done` is called exactly once, with the answer or the connection, never before `begin` has
  * returned.
  */
-export class MysqlCall implements SessionUse<MysqlSession, Pool> {
+export class MysqlCall implements SessionUse<MysqlSession> {
   /** Whether rows of the answer have already reached the caller. */
   isAnswering = false;
   readonly #route: ServiceRoute;
   readonly #statement: Statement | undefined;
   readonly #done: MysqlCallback;
-  readonly #lent: LentCall<MysqlSession, Pool>;
+  readonly #lent: LentCall<MysqlSession>;
   readonly #beganMs: number;
   /** The timeout of the whole statement, in ms; Infinity = no limit. */
   readonly #timeoutMs: number;
@@ -49,7 +48,7 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
     this.#lent.begin();
   }
 
-  get source(): AttemptSource<Pool> {
+  get source(): AttemptSource<MysqlServer> {
     return this.#route.source;
   }
 
@@ -63,12 +62,6 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
 
   facts(): CallFacts {
     return { protocol: 'mysql', method: this.#statement?.method ?? 'getConnection' };
-  }
-
-  poolOf({ subchannel, handle }: CallLease<Pool>): ServerConnection | undefined {
-    const { connection } = subchannel;
-    // The transports of all services make connections of this class. By now, the connection to the picked server may be lost or replaced.
-    return connection?.handle === handle ? (connection as ServerConnection) : undefined;
   }
 
   waitBegan(): void {
@@ -93,7 +86,7 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
     return this.#beganMs + this.#timeoutMs - this.clock.now();
   }
 
-  isIdempotent(lease: CallLease<Pool>): boolean {
+  isIdempotent(lease: CallLease<MysqlServer>): boolean {
     if (this.#statement === undefined) return false;
     return this.#statement.idempotent ?? this.#route.serviceOf(lease).idempotent;
   }
@@ -114,7 +107,7 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
     else this.#done(error as Error, this.#rows);
   }
 
-  get #attempts(): Attempts<Pool> {
+  get #attempts(): Attempts<MysqlServer> {
     return this.#lent.attempts;
   }
 
@@ -123,7 +116,7 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
    * retried.
    */
   #handOut(session: MysqlSession): void {
-    const lease = this.#attempts.conclude(outcomes.success) as CallLease<Pool>;
+    const lease = this.#attempts.conclude(outcomes.success) as CallLease<MysqlServer>;
     session.checkOut((outcome) => {
       // How long a caller keeps a connection does not count as the server's latency.
       lease.end(outcome, null);
@@ -178,7 +171,7 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
     }
     this.#rows = rows;
     const verdict = verdictOf(error);
-    const lease = this.#attempts.lease as CallLease<Pool>;
+    const lease = this.#attempts.lease as CallLease<MysqlServer>;
     if (!verdict.usable) session.kill(error);
     else if (verdict.discard) session.discard();
     // The lease ends now and does not wait until nothing runs on the session.
@@ -191,7 +184,7 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
    * Whether a refused statement provably had no effect. A server that is read-only or not in sync refuses each statement as a whole; if
    * several were sent as one, or one ran others, the first may have been executed.
    */
-  #isUnsent({ unsent, outcome }: MysqlVerdict, lease: CallLease<Pool>): boolean {
+  #isUnsent({ unsent, outcome }: MysqlVerdict, lease: CallLease<MysqlServer>): boolean {
     if (!unsent || outcome.kind === 'not-started') return unsent;
     const statement = this.#statement;
     const { writable, settings } = this.#route.serviceOf(lease);
@@ -202,7 +195,7 @@ export class MysqlCall implements SessionUse<MysqlSession, Pool> {
 
   /** Ends an attempt whose end does not count against the server: the lease lasts until nothing runs on the session. */
   #attemptEnded(session: MysqlSession, outcome: Outcome, error?: unknown): void {
-    const lease = this.#attempts.conclude() as CallLease<Pool>;
+    const lease = this.#attempts.conclude() as CallLease<MysqlServer>;
     session.release(() => lease.end(outcome));
     this.#attempts.report(lease, { outcome, error });
   }

@@ -1,11 +1,11 @@
-import { escapeId, escape as escapeValue, format, type Pool } from 'mysql2';
+import { escapeId, escape as escapeValue, format } from 'mysql2';
 import { type Balancer, EvenkeelError, endpointAddress, type ObserverEvents } from '../../../index.js';
-import { checkFunction, checkKeys, checkNumber, checkString, optionError, ownProperties } from '../../kit/index.js';
+import { checkFunction, checkKeys, checkString, optionError, ownProperties } from '../../kit/index.js';
 import { type Events, tell } from '../own-functions.js';
 import { type CheckedOutConnection, type CheckoutOptions, type ConnectionCallback, Namespace } from './namespace.js';
-import { noService, routeOver, routeTo, type ServiceSelector } from './route.js';
+import { noService, routeOver, type ServiceSelector } from './route.js';
 import { matches } from './servers.js';
-import { createService, openConnections, type Service, type ServiceOptions } from './service.js';
+import { createService, type Service, type ServiceOptions } from './service.js';
 
 /** Options of `createPoolCluster`: the options of one Service, or of several with shared ones. */
 export interface PoolClusterOptions extends ServiceOptions {
@@ -15,14 +15,6 @@ export interface PoolClusterOptions extends ServiceOptions {
    * @defaultValue one service, with the options `target` and `resolver`
    */
   readonly services?: Readonly<Record<string, string | ServiceOptions>> | undefined;
-}
-
-/** Options of a cluster's `ready`: what it waits for, and what ends the wait. */
-export interface ReadyOptions {
-  /** Stops waiting; the promise then rejects with the signal's reason. @defaultValue none */
-  readonly signal?: AbortSignal | undefined;
-  /** How many connections each service must have open. @defaultValue 0: resolves once the servers are known, while connecting goes on */
-  readonly connections?: number | undefined;
 }
 
 /** The largest number of patterns for which the cluster remembers which service is next in turn. */
@@ -40,7 +32,7 @@ export type PoolClusterEvent =
   | 'warn';
 
 /**
- * A mysql2 PoolCluster that follows Services: it has a mysql2 Pool per server, and picks a server for every statement and every connection
+ * A mysql2 PoolCluster that follows Services: it has a pool of connections per server, and picks a server for every statement and every connection
  * that is checked out. Created by `createPoolCluster`.
  */
 export class PoolCluster extends Namespace implements AsyncDisposable, Disposable {
@@ -58,12 +50,12 @@ export class PoolCluster extends Namespace implements AsyncDisposable, Disposabl
   }
 
   /** The balancer of the only service, or of the first service: `ready()` waits for a server, `snapshot()` returns the current state. */
-  get balancer(): Balancer<Pool> {
+  get balancer(): Balancer<unknown> {
     return (this.#services[0] as Service).balancer;
   }
 
   /** The balancer of each service, by the service's name; without the option `services` there is one, named `''`. */
-  get balancers(): ReadonlyMap<string, Balancer<Pool>> {
+  get balancers(): ReadonlyMap<string, Balancer<unknown>> {
     return new Map(this.#services.map(({ name, balancer }) => [name, balancer]));
   }
 
@@ -124,22 +116,10 @@ export class PoolCluster extends Namespace implements AsyncDisposable, Disposabl
     return format(sql, values as never, stringifyObjects, timezone as never);
   }
 
-  /**
-   * Resolves once the servers of every service are known; rejects as `balancer.ready` does. With `connections`, resolves once that many are
-   * open in every service, spread over its servers by its picker; rejects as `getConnection` does.
-   */
-  async ready(options: ReadyOptions = {}): Promise<void> {
-    checkKeys('ready', options, ['signal', 'connections']);
-    const { connections, signal } = ownProperties(options);
-    const count = checkNumber('connections', connections, 0, { min: 0, max: 100_000, integer: true });
-    await Promise.all(
-      this.#services.map(async (service) => {
-        await service.balancer.ready(signal === undefined ? {} : { signal });
-        if (count === 0) return;
-        const namespace = new Namespace(routeTo(service));
-        await openConnections(service, () => namespace.getConnection(), count, signal);
-      }),
-    );
+  /** Resolves once the servers of every service are known, while connecting goes on; rejects as `balancer.ready` does. */
+  async ready(options: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
+    checkKeys('ready', options, ['signal']);
+    await Promise.all(this.#services.map(({ balancer }) => balancer.ready(options)));
   }
 
   /**

@@ -1,4 +1,3 @@
-import type { Pool } from 'mysql2';
 import {
   type AcquireOptions,
   EvenkeelError,
@@ -8,6 +7,7 @@ import {
   type PickOptions,
 } from '../../../index.js';
 import type { AttemptSource } from '../../kit/index.js';
+import type { MysqlServer } from '../server/transport.js';
 import type { Service } from './service.js';
 
 /**
@@ -21,9 +21,9 @@ export interface ServiceRoute {
   /** The only service, or the service whose options count for decisions made before a service is chosen. */
   readonly first: Service;
   /** Where the call's attempts get their servers: the balancer of the only service, or the balancers of all services. */
-  readonly source: AttemptSource<Pool>;
+  readonly source: AttemptSource<MysqlServer>;
   /** Returns the service to which the server of a lease belongs. */
-  serviceOf(lease: Lease<Pool>): Service;
+  serviceOf(lease: Lease<MysqlServer>): Service;
 }
 
 /** Creates the route over one or several services, in the order that the selector names. */
@@ -50,10 +50,10 @@ function joinedRoute(services: readonly Service[], selector: ServiceSelector): S
     turn = (turn + 1) % length;
     return turn;
   };
-  const pick = (options: PickOptions = {}): Lease<Pool> | undefined => {
+  const pick = (options: PickOptions = {}): Lease<MysqlServer> | undefined => {
     const { avoid } = options;
     const from = start();
-    let avoided: Lease<Pool> | undefined;
+    let avoided: Lease<MysqlServer> | undefined;
     for (let step = 0; step < length; step++) {
       const lease = (services[(from + step) % length] as Service).balancer.pick(options);
       if (lease === undefined) continue;
@@ -76,13 +76,12 @@ function joinedRoute(services: readonly Service[], selector: ServiceSelector): S
       pick,
       acquire: async (options) => pick(options) ?? acquireAny(services, options),
     },
-    serviceOf: ({ handle }) =>
-      services.find(({ transport }) => transport.serverOf(handle) !== undefined) ?? firstService,
+    serviceOf: ({ handle }) => services.find(({ transport }) => transport.has(handle)) ?? firstService,
   };
 }
 
 /** Waits until any of the services has a server, for all services at once. */
-async function acquireAny(services: readonly Service[], options: AcquireOptions): Promise<Lease<Pool>> {
+async function acquireAny(services: readonly Service[], options: AcquireOptions): Promise<Lease<MysqlServer>> {
   const { signal } = options;
   const limits = services.map(() => new AbortController());
   const stop = (): void => {
@@ -90,7 +89,7 @@ async function acquireAny(services: readonly Service[], options: AcquireOptions)
   };
   signal?.addEventListener('abort', stop, { once: true });
   if (signal?.aborted) stop();
-  let winner: Lease<Pool> | undefined;
+  let winner: Lease<MysqlServer> | undefined;
   const waits = services.map(async (service, index) => {
     const lease = await service.balancer.acquire({ ...options, signal: limits[index]?.signal });
     // Two services may have a server at one moment; the later of the two leases is given back.

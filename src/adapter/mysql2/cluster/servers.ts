@@ -1,14 +1,7 @@
-/** Where the servers of a Service are found, and which of them are used. */
+/** Where the servers of a Service are found, and which services a pattern names. */
 import { isIP } from 'node:net';
-import {
-  EvenkeelError,
-  type Resolver,
-  type Stage,
-  type StageContext,
-  type StageFactory,
-  staticEndpoints,
-} from '../../../index.js';
-import { checkPort, checkString, notify } from '../../kit/index.js';
+import { EvenkeelError, type Resolver, staticEndpoints } from '../../../index.js';
+import { checkPort, checkString } from '../../kit/index.js';
 
 const MYSQL_PORT = 3_306;
 
@@ -79,32 +72,6 @@ export function hostOfTarget(target: string): string | undefined {
 export function targetOfHost(host: string, port: number | undefined): string {
   const checked = checkPort('port', port ?? MYSQL_PORT);
   return isIP(host) === 6 ? `[${host}]:${checked}` : `${host}:${checked}`;
-}
-
-/** Which servers of a Service are used: a pattern for the names of their pods, or a function of the name. */
-export type Hosts = string | ((podName: string) => boolean);
-
-/** The stage that leaves out all servers but those of `hosts`: no connections to the others are kept. Throws EVENKEEL_OPTION. */
-export function only(hosts: Hosts): StageFactory {
-  if (typeof hosts !== 'function' && (typeof hosts !== 'string' || hosts === '')) {
-    throw new EvenkeelError('EVENKEEL_OPTION', "hosts must be a pattern such as 'mysql-0' or 'mysql-*', or a function");
-  }
-  const isUsed = typeof hosts === 'function' ? hosts : (name: string): boolean => matches(hosts, name);
-  return ({ observer }: StageContext): Stage => {
-    let isReported = false;
-    return {
-      apply: (set) => {
-        const named = set.filter(({ endpoint }) => endpoint.name !== undefined);
-        if (named.size < set.size && !isReported) {
-          isReported = true;
-          const message =
-            'hosts leaves out servers whose pods have no name: plain DNS does not tell it, EndpointSlices do';
-          notify(observer, 'warned', { message });
-        }
-        return named.filter(({ endpoint }) => isUsed(endpoint.name as string));
-      },
-    };
-  };
 }
 
 /** Whether a name matches a pattern in mysql2's syntax: `*` matches any text. */

@@ -1,5 +1,3 @@
-import type { Pool } from 'mysql2';
-import type { PoolConnection } from 'mysql2/promise';
 import {
   type Balancer,
   type BalancingOptions,
@@ -7,7 +5,6 @@ import {
   combineObservers,
   createBalancer,
   type Observer,
-  type StageFactory,
   systemClock,
   systemRng,
 } from '../../../index.js';
@@ -21,17 +18,15 @@ import {
   type Filled,
   type OptionTable,
   optionTable,
-  orAborted,
   ownProperties,
   poolDefaults,
 } from '../../kit/index.js';
-import { Changes } from '../changes.js';
 import { checkNames, type Mysql2ConnectionOptions, renamedOptionNames, withOwnNames } from '../options.js';
 import { type Events, tell } from '../own-functions.js';
 import { lagTable, type ReplicaLagOptions, replicaLag, type ServerCheck, WritableServers } from '../roles.js';
 import { resolveServerSettings, type ServerSettings } from '../server/settings.js';
-import { ServerTransport } from '../server/transport.js';
-import { type Hosts, only, whereabouts } from './servers.js';
+import { type MysqlServer, MysqlTransport } from '../server/transport.js';
+import { whereabouts } from './servers.js';
 
 /** Options of one Service of a cluster: where its servers are, with which credentials to log in, and how a server is chosen. */
 export interface ServiceOptions extends BalancingOptions, Mysql2ConnectionOptions, ReplicaLagOptions {
@@ -49,29 +44,22 @@ export interface ServiceOptions extends BalancingOptions, Mysql2ConnectionOption
    * @see docs/guide/mysql.md#roles-one-primary-several-replicas
    */
   readonly role?: 'any' | 'primary' | undefined;
-  /**
-   * Which pods of the Service are used: a pattern for their names in which `*` matches any text, or a function of the name. `'mysql-0'` is
-   * the first pod of a StatefulSet. @defaultValue all pods
-   */
-  readonly hosts?: Hosts | undefined;
 }
 
-type OwnOptions = Pick<ServiceOptions, 'target' | 'idempotent' | 'role' | 'hosts'>;
+type OwnOptions = Pick<ServiceOptions, 'target' | 'idempotent' | 'role'>;
 
-export const serviceTable: OptionTable<Filled<OwnOptions, 'target' | 'hosts'>> = optionTable('options', {
-  // The values of `target` and `hosts` are checked where servers are chosen.
+export const serviceTable: OptionTable<Filled<OwnOptions, 'target'>> = optionTable('options', {
+  // The value is checked where servers are looked for.
   target: anyOption<string>(),
-  hosts: anyOption<Hosts>(),
   idempotent: booleanOption(false),
   role: choiceOption('any', ['any', 'primary']),
 });
 
-/** A Service that a cluster follows: its servers, with one mysql2 Pool each, and the balancer over them. */
+/** A Service that a cluster follows: its servers, and the balancer over them. */
 export interface Service {
   readonly name: string;
-  readonly balancer: Balancer<Pool>;
-  readonly transport: ServerTransport;
-  readonly changes: Changes;
+  readonly balancer: Balancer<MysqlServer>;
+  readonly transport: MysqlTransport;
   readonly settings: ServerSettings;
   readonly clock: Clock;
   readonly waitTimeoutMs: number;
@@ -86,7 +74,7 @@ export interface Service {
 }
 
 /**
- * Follows a Service. `events` gets the events of its servers' pools, and `observer` those of its subchannels. Throws EVENKEEL_OPTION for
+ * Follows a Service. `events` gets the events of its servers' connections, and `observer` those of its subchannels. Throws EVENKEEL_OPTION for
  * invalid options.
  */
 export function createService(
@@ -109,7 +97,7 @@ export function createService(
   const mustWrite = role === 'primary';
   const lag = replicaLag(options);
   const checks: readonly ServerCheck[] = [...(mustWrite ? [new WritableServers()] : []), ...(lag ? [lag] : [])];
-  const transport = new ServerTransport({
+  const transport = new MysqlTransport({
     settings,
     clock,
     rng,
@@ -118,22 +106,18 @@ export function createService(
       for (const check of checks) await check.connected(server, signal);
     },
   });
-  const roleStages: StageFactory[] = options.hosts === undefined ? [] : [only(options.hosts)];
-  for (const { stage } of checks) roleStages.push(stage);
   const balancing: Record<string, unknown> = {};
   for (const option of balancingTable.names) {
     if (option !== 'resolver' && options[option] !== undefined) balancing[option] = options[option];
   }
   checkBalancingOptions(balancing);
-  const changes = new Changes();
-  const watching: Observer = { subchannelChanged: () => changes.happened() };
-  const balancer: Balancer<Pool> = createBalancer<Pool>({
+  const balancer: Balancer<MysqlServer> = createBalancer<MysqlServer>({
     ...balancing,
     // The stages that judge servers by their own reports come first: ejection and panic only judge the servers that remain.
-    ...(roleStages.length > 0 && { stages: [...roleStages, ...(options.stages ?? [])] }),
+    ...(checks.length > 0 && { stages: [...checks.map(({ stage }) => stage), ...(options.stages ?? [])] }),
     resolver,
     transport,
-    observer: combineObservers([watching, ...(options.observer === undefined ? [] : [options.observer]), observer]),
+    observer: options.observer === undefined ? observer : combineObservers([options.observer, observer]),
     pool: {
       // A server is drained without a timeout, because only the server knows how long a transaction may take.
       drainTimeoutMs: Number.POSITIVE_INFINITY,
@@ -150,7 +134,6 @@ export function createService(
     name,
     balancer,
     transport,
-    changes,
     settings,
     clock,
     waitTimeoutMs,
@@ -160,56 +143,4 @@ export function createService(
     endTimeoutMs,
     draw,
   };
-}
-
-/**
- * Opens a number of connections of a service: checks all of them out at once, then releases them. Rejects as a checkout does, or with the
- * signal's reason.
- */
-export async function openConnections(
-  service: Service,
-  checkOut: () => Promise<PoolConnection>,
-  count: number,
-  signal: AbortSignal | undefined,
-): Promise<void> {
-  await firstAttempts(service, count, signal);
-  let isOver = false;
-  const held: PoolConnection[] = [];
-  const checkOutOne = async (): Promise<void> => {
-    const connection = await checkOut();
-    if (isOver) connection.release();
-    else held.push(connection);
-  };
-  try {
-    await orAborted(Promise.all(Array.from({ length: count }, checkOutOne)), signal);
-  } finally {
-    isOver = true;
-    for (const connection of held) connection.release();
-  }
-}
-
-/**
- * Waits until enough servers are connected, or none is being connected to for the first time: otherwise the first servers would get all
- * connections. Waits at most as long as a caller may wait.
- */
-async function firstAttempts(service: Service, count: number, signal: AbortSignal | undefined): Promise<void> {
-  const { balancer, changes, clock, waitTimeoutMs } = service;
-  let isLate = false;
-  const isDone = (): boolean => {
-    const { endpoints } = balancer.snapshot();
-    const ready = endpoints.filter(({ state }) => state === 'ready').length;
-    return isLate || ready >= count || endpoints.every(({ state }) => state !== 'idle' && state !== 'connecting');
-  };
-  if (isDone()) return;
-  const timer = clock.timer(() => {
-    isLate = true;
-    changes.happened();
-  }, waitTimeoutMs);
-  // The timer keeps the process alive, because a caller waits for it.
-  timer.ref();
-  try {
-    while (!isDone()) await changes.next(signal);
-  } finally {
-    timer.cancel();
-  }
 }

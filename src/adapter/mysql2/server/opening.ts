@@ -67,7 +67,7 @@ export interface ServerParts {
   readonly clock: Clock;
   readonly rng: Rng;
   /** Emits the events `acquire`, `connection` and `release` of mysql2's pools, and `warn` for a problem that was dealt with. */
-  readonly events: Events | undefined;
+  readonly events: Events;
 }
 
 /**
@@ -77,10 +77,9 @@ export interface ServerParts {
  */
 export class Opening {
   /** The mysql2 pool that makes the connections; none of them is ever given back to it. */
-  readonly pool: Pool;
+  readonly #pool: Pool;
   readonly #parts: ServerParts;
   readonly #sessionParts: SessionParts;
-  readonly #makeConnection: Pool['getConnection'];
   readonly #closed = new AbortController();
   /** The socket that the mysql2 pool opened last. */
   #dialled: Socket | undefined;
@@ -95,25 +94,16 @@ export class Opening {
       address: endpointAddress(endpoint),
       queryTimeoutMs: settings.queryTimeoutMs,
       resetsOnRelease: settings.mysql.resetOnRelease === true,
-      acquired: (connection) => {
-        this.pool.emit('acquire', connection);
-        tell(events, 'acquire', connection);
-      },
-      released: (connection) => {
-        this.pool.emit('release', connection);
-        tell(events, 'release', connection);
-      },
-      leftOpen: () => {
-        tell(events, 'warn', new Error(`${endpointAddress(endpoint)}: ${LEFT_OPEN}`));
-      },
+      acquired: (connection) => tell(events, 'acquire', connection),
+      released: (connection) => tell(events, 'release', connection),
+      leftOpen: () => tell(events, 'warn', new Error(`${endpointAddress(endpoint)}: ${LEFT_OPEN}`)),
     };
     const dialForPool = (): Socket => {
       this.#dialled = dial(endpoint, settings.dial);
       return this.#dialled;
     };
-    this.pool = createPool(poolOptions(settings, endpoint, dialForPool));
-    this.#makeConnection = this.pool.getConnection.bind(this.pool);
-    hideSecrets(this.pool);
+    this.#pool = createPool(poolOptions(settings, endpoint, dialForPool));
+    hideSecrets(this.#pool);
   }
 
   /** Opens a connection to the server, and logs in. `done` is called once, later. Returns a function that calls the attempt off. */
@@ -140,8 +130,8 @@ export class Opening {
       if (isOver) return;
       timer?.cancel();
       timer = deadline(clock, () => callOff(handshakeTooLate(endpoint, connectTimeoutMs)), connectTimeoutMs);
-      if (credentials !== undefined) setCredentials(this.pool, credentials);
-      this.#makeConnection((error, connection) => {
+      if (credentials !== undefined) setCredentials(this.#pool, credentials);
+      this.#pool.getConnection((error, connection) => {
         if (error || isOver) {
           // The socket is destroyed without an error, because mysql2 would report an error once more, to nobody.
           socket?.destroy();
@@ -181,7 +171,7 @@ export class Opening {
   close(): void {
     this.#refreshTimer?.cancel();
     this.#closed.abort(new Error('it is being closed'));
-    this.pool.end(() => {});
+    this.#pool.end(() => {});
   }
 
   async #refresh(server: { expire(isOutdated: (session: MysqlSession) => boolean): void }): Promise<void> {

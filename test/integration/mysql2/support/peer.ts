@@ -1,18 +1,14 @@
 import * as mysql2 from 'mysql2';
 
-const { Connection, ConnectionConfig, createPoolCluster } = mysql2 as unknown as {
+const { Connection, ConnectionConfig } = mysql2 as unknown as {
   readonly Connection: { readonly prototype: object };
   readonly ConnectionConfig: new (options: object) => { readonly gracefulEnd?: unknown };
-  readonly createPoolCluster: typeof mysql2.createPoolCluster;
 };
 
 /** What the mysql2 under test can do: the matrix runs these tests with older ones, too. */
 
 /** 3.22 and newer tidy up a session that is given back. */
 export const canReset: boolean = 'reset' in Connection.prototype;
-
-/** 3.12 and newer take nodes out of a PoolCluster again, without which a Service cannot be followed. */
-export const canRemove: boolean = typeof createPoolCluster().remove === 'function';
 
 /** Newer ones end a connection of a pool when they are told to. */
 export const canEndGracefully: boolean = new ConnectionConfig({}).gracefulEnd !== undefined;

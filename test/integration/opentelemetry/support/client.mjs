@@ -212,7 +212,11 @@ const scenarios = {
       connectionLimit: 2,
       ...login,
     });
-    if (warm) await cluster.ready({ connections: pods.length });
+    if (warm) {
+      await cluster.ready();
+      const connections = await within('warms up', () => Promise.all(pods.map(() => cluster.getConnection())));
+      for (const connection of connections) connection.release();
+    }
     const results = await Promise.all(
       Array.from({ length: calls }, (_, index) =>
         within(`caller ${index}`, async () => {

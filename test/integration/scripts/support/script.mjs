@@ -139,35 +139,6 @@ const entryPoints = {
     ];
     return { call: () => transaction(pool, release[calls++ % release.length]), cut: () => terminateAll(pool) };
   },
-  async 'mysql2 followService'() {
-    const { followService } = await import('evenkeel/mysql2');
-    const { createPoolCluster } = await import('mysql2/promise');
-    const own = createPoolCluster({ restoreNodeTimeout: 50 });
-    const follower = followService(own, { resolver, node: () => ({ ...login, connectionLimit: 4 }) });
-    const begun = follower.ready();
-    const call = async () => {
-      await begun;
-      const connection = await own.getConnection();
-      try {
-        await connection.query('SELECT SLEEP(0.01)');
-        connection.release();
-      } catch (error) {
-        connection.destroy();
-        throw error;
-      }
-    };
-    const query = async (sql) => {
-      const connection = await own.getConnection();
-      return connection.query(sql).finally(() => connection.release());
-    };
-    const cut = () =>
-      killAll(
-        () => query('SHOW PROCESSLIST'),
-        (id) => query(`KILL ${id}`),
-      );
-    // The connections are mysql2's own, and hold the process as it has them.
-    return { call, cut, close: () => Promise.all([follower.close(), own.end()]) };
-  },
   async ioredis() {
     const { Redis } = await import('ioredis');
     // Never connected to.

@@ -1,5 +1,5 @@
 import { hash, roundRobin, staticEndpoints } from 'evenkeel';
-import { createPoolCluster, mysql2Transport, type PoolCluster, type PoolClusterOptions } from 'evenkeel/mysql2';
+import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from 'evenkeel/mysql2';
 import type { PoolConnection, ResultSetHeader, RowDataPacket } from 'mysql2';
 import type { PoolConnection as PromisePoolConnection } from 'mysql2/promise';
 
@@ -31,7 +31,7 @@ const cluster = createPoolCluster({
   ...options,
   resolver: staticEndpoints([{ address: '10.0.0.1', port: 3306 }]),
   services: {
-    primary: { target: 'mysql.shop:3306', hosts: 'mysql-0', role: 'primary' },
+    primary: { target: 'mysql.shop:3306', role: 'primary' },
     replica: { target: 'mysql-read.shop:3306', picker: roundRobin(), maxLagMs: 5_000 },
     reports: 'mysql-reports.shop:3306',
   },
@@ -41,7 +41,6 @@ const state: string | undefined = cluster.balancers.get('primary')?.snapshot().s
 await cluster.end();
 cluster.end((error) => void error);
 void [id, fields, changed, again, state, replicas.balancer.ready(), replicas[Symbol.asyncDispose]()];
-void mysql2Transport({ user: 'app', host: 'mysql.shop', ssl: { ca: '' }, connectTimeoutMs: 500 });
 
 // @ts-expect-error: where the sockets go is found out
 createPoolCluster({ ...options, socketPath: '/run/mysqld/mysqld.sock' });

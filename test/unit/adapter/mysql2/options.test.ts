@@ -1,11 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { hostOfTarget, targetOfHost } from '../../../../src/adapter/mysql2/cluster/servers.js';
-import {
-  createPoolCluster,
-  type Mysql2TransportOptions,
-  mysql2Transport,
-  type PoolClusterOptions,
-} from '../../../../src/adapter/mysql2/index.js';
+import { createPoolCluster, type PoolClusterOptions } from '../../../../src/adapter/mysql2/index.js';
 import { FakeResolver } from '../../../../src/testing/fake-resolver.js';
 
 const SECRET = 'hunter2-kP9x';
@@ -62,7 +57,6 @@ describe('options of createPoolCluster', () => {
       /services\.primary has no option "user2"/,
     ],
     ['a role that it does not know', { resolver, role: 'replica' }, /role must be 'any' or 'primary'/],
-    ['hosts that are none', { resolver, hosts: '' }, /hosts must be a pattern/],
     ['no options at all', undefined as never, /options must be an object/],
   ])('%s: a coded error that shows no secret', (_what, options, message) => {
     let error: unknown;
@@ -106,17 +100,6 @@ describe('options of createPoolCluster', () => {
       keepAliveInitialDelay: 1_000,
     });
     await cluster.end();
-  });
-});
-
-describe('options of mysql2Transport', () => {
-  it.each<[object, RegExp]>([
-    [{ resolver: 'a.b:1' }, /options has no option "resolver"/],
-    [{ host: '' }, /host must be/],
-    [{ connectTimeoutMs: 0 }, /connectTimeoutMs must be/],
-    [{ maxConnectionAgeMs: 5 }, /maxConnectionAgeMs must be/],
-  ])('%o: %s', (options, message) => {
-    expect(() => mysql2Transport(options as Mysql2TransportOptions)).toThrow(message);
   });
 });
 

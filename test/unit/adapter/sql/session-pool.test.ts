@@ -101,7 +101,7 @@ function poolOf(limits: Partial<PoolLimits> = {}, refusal: ConnectRefusal = 'ful
   /** What `open` throws from now on. */
   const fault: { thrown?: Error } = {};
   let emptied = 0;
-  const pool: SessionPool<FakeSession, string> = new SessionPool<FakeSession, string>({
+  const pool = new SessionPool<FakeSession>({
     endpoint: createEndpoint({ address: '10.0.0.1', port: 3306 }),
     clock,
     // Ages are exactly their mean.
@@ -118,7 +118,6 @@ function poolOf(limits: Partial<PoolLimits> = {}, refusal: ConnectRefusal = 'ful
       connectTimeoutMs: 2_000,
       ...limits,
     },
-    handle: () => 'handle',
     open: (owner, done) => {
       if (fault.thrown !== undefined) throw fault.thrown;
       const settle = (error: Error | undefined, session: FakeSession | undefined): void => {
