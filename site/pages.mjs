@@ -19,7 +19,7 @@ const guideGroups = {
 const OTHER_GUIDES = 'More';
 
 /** How it works: pages of `docs/` itself. */
-const insidePages = ['architecture', 'life-of-a-call', 'life-of-a-set', 'glossary'];
+const insidePages = ['architecture', 'life-of-a-call', 'glossary', 'threat-model'];
 
 /**
  * @typedef {{ source: string, page: string, title: string }} Page a Markdown file of the repository and its page, both with `.md`
@@ -30,7 +30,6 @@ const insidePages = ['architecture', 'life-of-a-call', 'life-of-a-set', 'glossar
 export function pageOf(source) {
   if (source === 'README.md') return 'index.md';
   if (source === 'docs/README.md') return 'guide/index.md';
-  if (source === 'deploy/README.md') return 'operating/deploy.md';
   if (source.startsWith('docs/')) return source.slice('docs/'.length);
   const example = /^examples\/([^/]+)\/README\.md$/.exec(source);
   if (example) return `examples/${example[1]}.md`;
@@ -41,7 +40,6 @@ export function pageOf(source) {
 export function pagesOf(root) {
   const sources = [
     ...readdirSync(root).filter((name) => name.endsWith('.md') && name !== 'README.md'),
-    'deploy/README.md',
     ...readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' })
       .filter((name) => name.endsWith('.md'))
       .map((name) => `docs/${name.replaceAll('\\', '/')}`),

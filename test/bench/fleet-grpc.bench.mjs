@@ -14,7 +14,7 @@ const fleet = new Fleet('grpc', [
 const { section } = await fleet.play({ ...steady, wanted: { [DEFAULT]: 0.8 } });
 console.log(`## A fleet over gRPC: ${clientsAndPods}
 
-As [over HTTP](benchmarks-fleet.md): pods of one core, which their calls share, and which are real HTTP/2 servers that answer when a computed core would be done. ${arrivals}
+As over HTTP: pods of one core, which their calls share, and which are real HTTP/2 servers that answer when a computed core would be done. ${arrivals}
 round_robin has a connection to each pod; pick_first has one connection for all calls of a client, for which a pod is drawn anew for each of ${rounds}.
 A client's calls are the work of one core, which is all that pick_first's pod has. What has no answer 20 s after the last call counts as failed. Ratios are medians of the rounds with their 95 % intervals, over
 round_robin. That against itself shows how much is chance.

@@ -14,7 +14,7 @@ const fleet = new Fleet('postgres', [
 const { section } = await fleet.play({ ...steady, wanted: { [DEFAULT]: 0.8 } });
 console.log(`## A fleet that reads from PostgreSQL: ${clientsAndPods}
 
-As [over HTTP](benchmarks-fleet.md): servers of one core, which their statements share. They speak PostgreSQL's protocol and answer when a computed core would be done. ${arrivals}
+As over HTTP: servers of one core, which their statements share. They speak PostgreSQL's protocol and answer when a computed core would be done. ${arrivals}
 One pool to one address draws a server for each of its connections, anew for each of ${rounds}. Ratios are medians of the rounds with their
 95 % intervals, over a pool per server. That against itself shows how much is chance.
 

@@ -20,17 +20,10 @@ const folder = new URL('.', import.meta.url);
 const docs = new URL('../../docs/', import.meta.url);
 /** The pages, and which benchmarks stand on each; all others stand on `shared`. */
 const pages = [
-  { file: 'benchmarks-fleet.md', title: 'Benchmarks: a fleet', of: ['fleet'] },
-  { file: 'benchmarks-fleet-grpc.md', title: 'Benchmarks: a fleet over gRPC', of: ['fleet-grpc'] },
-  {
-    file: 'benchmarks-fleet-postgres.md',
-    title: 'Benchmarks: a fleet that reads from PostgreSQL',
-    of: ['fleet-postgres'],
-  },
-  { file: 'benchmarks-http.md', title: 'Benchmarks: HTTP', of: ['http'] },
-  { file: 'benchmarks-http2.md', title: 'Benchmarks: gRPC and Connect', of: ['grpc', 'connect'] },
+  { file: 'benchmarks-fleet.md', title: 'Benchmarks: fleets', of: ['fleet', 'fleet-grpc', 'fleet-postgres'] },
+  { file: 'benchmarks-http.md', title: 'Benchmarks: HTTP, gRPC and Connect', of: ['http', 'grpc', 'connect'] },
 ];
-const shared = { file: 'benchmarks.md', title: 'Benchmarks' };
+const shared = { file: 'benchmarks.md', title: 'Benchmarks: picks, MySQL, slices, starting' };
 const pageOf = (/** @type {string} */ name) => pages.find(({ of }) => of.includes(name)) ?? shared;
 const args = process.argv.slice(2);
 const quick = args.includes('--quick');
@@ -102,19 +95,13 @@ if (write) {
 /** @param {{ readonly file: string, readonly title: string }} page @param {readonly string[]} outputs */
 function writePage({ file, title }, outputs) {
   const page = new URL(file, docs);
-  const others = [...pages, shared]
-    .filter((other) => other.file !== file)
-    .map((other) => `[${other.title}](${other.file})`);
   const head = `# ${title}
 
-Written by \`npm run bench -- --write\`; not edited by hand. Run it on your own machine: only ratios within one run mean anything.
+Written by \`npm run bench -- --write\`; not edited by hand. Only ratios within one run mean anything, so run it on your own machine.
 
-How a ratio is judged: at least 40 interleaved rounds in random order, the baseline in each of them twice. The figure is the
-median of the per-round ratios with its bootstrap 95 % interval. It *holds* when the interval stays on the right side of the
-wanted number, give or take 0.02, and the baseline against itself (A/A) lies within 1 ± 0.03. It *falls short* when the whole
-interval is on the wrong side by more than A/A itself strays. Anything else is *undecided here*: the machine is too noisy to tell.
-
-Other pages: ${others.join(', ')}.`;
+At least 40 interleaved rounds in random order, with the baseline in each of them twice. A figure is the median of the per-round ratios with its bootstrap
+95 % interval. It *holds* when the interval stays on the right side of the wanted number, give or take 0.02, and the baseline against itself (A/A) lies within
+1 ± 0.03. It *falls short* when the whole interval is on the wrong side by more than A/A strays. Anything else is *undecided here* ([why](decision/0005-judging-benchmarks.md)).`;
   writeFileSync(page, withSections(existsSync(page) ? readFileSync(page, 'utf8') : '', head, outputs, machine));
   console.log(`wrote ${fileURLToPath(page)}`);
 }

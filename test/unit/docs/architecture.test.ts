@@ -22,17 +22,6 @@ describe('docs/architecture.md', () => {
     }
   });
 
-  it('names files that exist', () => {
-    const orders = rows('Reading order in the larger modules');
-    expect(orders.length).toBeGreaterThan(5);
-    for (const [module = '', files = ''] of orders) {
-      const [folder] = codes(module);
-      for (const file of codes(files).filter((code) => code.endsWith('.ts'))) {
-        expect(existsSync(at(`${folder}${file}`)), `${folder}${file}`).toBe(true);
-      }
-    }
-  });
-
   it('names folders that exist', () => {
     const around = rows('Around the source');
     expect(around.length).toBeGreaterThan(5);
