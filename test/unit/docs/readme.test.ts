@@ -24,7 +24,9 @@ it('the README quotes what rolling updates and simulations cost', () => {
   expect(rolled.slice(3, 5)).toEqual(['0', '0']);
   expect(readme).toContain(`While 10 pods were replaced three times, 0 of ${rolled[2]} requests failed`);
   const even = rowOf(textOf('docs/benchmarks-simulations.md'), '20 × 30, over 10 s');
-  expect(readme).toContain(`${even[2]} times the mean over 10 s (through kube-proxy ${even[3]?.replace('stock ', '')})`);
+  expect(readme).toContain(
+    `${even[2]} times the mean over 10 s (through kube-proxy ${even[3]?.replace('stock ', '')})`,
+  );
 });
 
 it('the README quotes what the program with Node 26 found', () => {
