@@ -22,7 +22,7 @@ export interface LoadRule {
    * Called in place of `end` if the call's duration means nothing because this process's event loop was blocked; absent if there is nothing
    * to do then.
    */
-  endUnmeasured?(startedMs: number, nowMs: number): void;
+  endUnmeasured?(numbers: Float64Array, at: number, startedMs: number, nowMs: number): void;
   /** Takes a server's load report, as `Load.reported`. */
   reported?(numbers: Float64Array, at: number, report: LoadReport, inFlight: number, nowMs: number): void;
   /** The cost of one more call, as `Load.value`. */
@@ -134,7 +134,7 @@ export class PluggedInRule implements LoadRule {
   }
 
   /** An application's own load may count calls in flight, so it must be notified of every end. */
-  endUnmeasured(startedMs: number, nowMs: number): void {
+  endUnmeasured(_numbers: Float64Array, _at: number, startedMs: number, nowMs: number): void {
     this.#load.end(startedMs, nowMs, outcomes.notStarted);
   }
 

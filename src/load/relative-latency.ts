@@ -155,16 +155,17 @@ class RelativeLatencyRule implements LoadRule {
     this.ring.started();
   }
 
-  endUnmeasured(): void {
-    this.ring.ended();
+  endUnmeasured(numbers: Float64Array, at: number): void {
+    this.ring.ended((numbers[at + INDEX] as number) | 0);
   }
 
   end(numbers: Float64Array, at: number, startedMs: number, nowMs: number, outcome: Outcome): void {
     const { kind } = outcome;
-    this.ring.ended();
+    const index = (numbers[at + INDEX] as number) | 0;
+    this.ring.ended(index);
     if (kind === 'not-started') return;
     const state = this.#state;
-    const latency = Math.log(nowMs - startedMs + FLOOR_MS);
+    const latency = Math.log(Math.max(0, nowMs - startedMs) + FLOOR_MS);
     state[LATEST] = latency;
     // A failure, or a call that its caller gave up, never improves what is known.
     if (kind === 'success' || latency > (numbers[at + TYPICAL] as number)) this.#learn(numbers, at, nowMs);
@@ -175,7 +176,7 @@ class RelativeLatencyRule implements LoadRule {
       const own = (numbers[at + TYPICAL] as number) - (state[MEDIAN] as number);
       const isKnown = (numbers[at + KNOWN] as number) >= ENOUGH_KNOWN && !Number.isNaN(own);
       this.ring.state[LATENCY] = isKnown ? latency - Math.max(-MAX_OWN, Math.min(MAX_OWN, own)) : latency;
-      this.ring.learn((numbers[at + INDEX] as number) | 0, startedMs);
+      this.ring.learn(index, startedMs);
     }
     if (nowMs - (state[REPORTS_AT] as number) >= REPORTS_MS) this.#surveyReports(nowMs);
     if (nowMs - (state[SURVEYED_AT] as number) >= SURVEY_MS) this.#survey(nowMs);

@@ -1,4 +1,4 @@
-import { INDEX, ONLY_FIRST, PRICE, UNITS, WITHHELD } from '../load/latency-cell.js';
+import { INDEX, MAX_UNITS, ONLY_FIRST, PRICE, UNITS, WITHHELD } from '../load/latency-cell.js';
 import { RuledLoad } from '../load/load-rule.js';
 import { AVERAGE, FRONT, type RingStart } from '../load/ring-start.js';
 import { checkNoOptions } from '../runtime/check.js';
@@ -20,13 +20,11 @@ import {
 /** With fewer endpoints than this there is no ring: turns are exactly even and cost little. */
 const MIN_ENDPOINTS = 4;
 /**
- * A pick looks at this many endpoints from the front on, or at one and a half times as many as the client has calls in flight (plus
- * `SCAN_MORE`), but at no more than `MAX_SCAN`. If none of them is idle, `DRAWS` of the others are looked at, too.
+ * A pick passes over this many idle endpoints that fail, are slow or may not be used before it gives up looking for a good one. Then, or if
+ * none is idle, it compares `DRAWS` of all endpoints, or all if they are few.
  */
-const MIN_SCAN = 16;
-const SCAN_MORE = 4;
-const MAX_SCAN = 128;
-const DRAWS = 8;
+const MAX_LOOKS = 16;
+const DRAWS = 4;
 /** While servers report their load, between so many endpoints from the front on are compared, and so many draws of the others. */
 const MIN_REPORTING = 8;
 const MAX_REPORTING = 16;
@@ -36,8 +34,8 @@ const RANGE = 2 ** 20;
 
 /**
  * All clients sort the endpoints into the same ring and turn it at the same rate: three endpoints a second. Each client has a start of its
- * own on the ring. A call goes to the first endpoint from there on that has none of this client's calls. O(calls in flight) per pick. The
- * default picker.
+ * own on the ring. A call goes to the first endpoint from there on that has none of this client's calls. O(1) per pick, apart from one step
+ * for each 32 endpoints that are busy. The default picker.
  *
  * So a client's calls are on few endpoints at a time, its aperture, and its own count says how busy they are: an endpoint that is slow now
  * keeps its call and gets no other. As the ring turns, each client uses all endpoints alike. As all turn at the same rate, clients keep
@@ -79,11 +77,14 @@ class RotatingAperture implements Picker<OwnTarget> {
   readonly #ring: (OwnTarget | undefined)[];
   /** The loads of the endpoints, by index in the ring. */
   readonly #loads: RuledLoad[];
+  /** One bit for each endpoint, 32 in a number: 0 = it was busy when a pick last looked, and none of its calls has ended since. */
+  readonly #mayBeIdle: Int32Array;
 
   constructor(set: PickSet<OwnTarget>, start: RingStart, rng: Rng) {
     this.#set = set;
     this.#start = start;
     this.#random = new Random32(rng);
+    this.#mayBeIdle = start.mayBeIdle = new Int32Array(Math.ceil(set.all.length / 32)).fill(-1);
     const all = inRingOrder(set.all);
     const ready = new Set(set.targets);
     this.#ring = all.map((target) => (ready.has(target) ? target : undefined));
@@ -98,36 +99,60 @@ class RotatingAperture implements Picker<OwnTarget> {
     const { length } = this.#ring;
     const { state } = this.#start;
     this.#start.advance(request.nowMs, length, random);
-    const front = Math.floor(state[FRONT] as number);
-    const picked = this.#start.costs.hasReports
-      ? this.#byReports(request, front)
-      : this.#byCalls(request, front, Math.ceil(1.5 * (state[AVERAGE] as number)) + SCAN_MORE);
+    // An integer: V8 would check an index that may have a fraction at each use.
+    const front = (state[FRONT] as number) | 0;
+    const picked = this.#start.costs.hasReports ? this.#byReports(request, front) : this.#byCalls(request, front);
     return picked ?? firstFitting(this.#set, request, random.index(Math.max(1, this.#set.targets.length)));
   }
 
-  /** The first endpoint from the front on that is idle, as far as this client knows; else the cheapest of those looked at. */
-  #byCalls(request: PickRequest, front: number, wanted: number): OwnTarget | undefined {
-    const ring = this.#ring;
-    const loads = this.#loads;
-    const { length } = ring;
-    const scan = Math.min(length, MAX_SCAN, Math.max(MIN_SCAN, wanted));
-    const looks = scan === length ? scan : scan + DRAWS;
-    let best: OwnTarget | undefined;
-    let bestCost = 0;
-    for (let look = 0; look < looks; look++) {
-      const index = wrapped(front + (look < scan ? look : scan + this.#random.index(length - scan)), length);
-      const target = ring[index];
-      if (target === undefined || !fits(target, request)) continue;
-      const { numbers, at } = loads[index] as RuledLoad;
-      const withheld = numbers[at + WITHHELD] as number;
-      if (withheld !== 0 && this.#isPassedOver(withheld, look)) continue;
-      const cost = (target.inFlight + 1) * ((numbers[at + PRICE] as number) || UNITS);
-      if (best !== undefined && cost >= bestCost) continue;
-      best = target;
+  /** The first endpoint from the front on that is idle, as far as this client knows; else the cheapest of some. */
+  #byCalls(request: PickRequest, front: number): OwnTarget | undefined {
+    const mayBeIdle = this.#mayBeIdle;
+    const { length } = this.#ring;
+    let best = -1;
+    let bestCost = MAX_UNITS;
+    let place = 0;
+    for (let looks = 0; place < length && looks < MAX_LOOKS; ) {
+      const from = wrapped(front + place, length);
+      const bits = (mayBeIdle[from >> 5] as number) >>> (from & 31);
+      // How many endpoints this number has from here on, and how many of them are busy before the first that may be idle.
+      const left = Math.min(32 - (from & 31), length - from);
+      const busy = bits === 0 ? left : Math.min(left, 31 - Math.clz32(bits & -bits));
+      place += busy;
+      if (busy === left || place >= length) continue;
+      const index = from + busy;
+      const cost = this.#cost(request, index, place);
+      if (cost <= UNITS) return this.#ring[index];
+      // A busy one is not looked at again until a call on it ends.
+      if (isSet(mayBeIdle, index)) looks++;
+      place++;
+      if (cost >= bestCost) continue;
+      best = index;
       bestCost = cost;
-      if (cost <= UNITS) return best;
     }
-    return best;
+    const isSmall = length <= MAX_LOOKS;
+    for (let look = 0; look < (isSmall ? length : DRAWS); look++) {
+      const drawn = isSmall ? look : this.#random.index(length);
+      const index = wrapped(front + drawn, length);
+      if (drawn < place && isSet(mayBeIdle, index)) continue; // it was looked at above
+      const cost = this.#cost(request, index, drawn);
+      if (cost >= bestCost) continue;
+      best = index;
+      bestCost = cost;
+    }
+    return best === -1 ? undefined : this.#ring[best];
+  }
+
+  /** The cost of one more call on an endpoint, an integer; `MAX_UNITS` = it gets none now. @param place How far it is from the front. */
+  #cost(request: PickRequest, index: number, place: number): number {
+    const target = this.#ring[index];
+    if (target === undefined || !fits(target, request)) return MAX_UNITS;
+    const { inFlight } = target;
+    if (inFlight !== 0) (this.#mayBeIdle[index >> 5] as number) &= ~(1 << index);
+    const { numbers, at } = this.#loads[index] as RuledLoad;
+    const withheld = numbers[at + WITHHELD] as number;
+    if (withheld !== 0 && this.#isPassedOver(withheld, place)) return MAX_UNITS;
+    return Math.min((inFlight + 1) * ((numbers[at + PRICE] as number) || UNITS), MAX_UNITS - 1) | 0;
   }
 
   /**
@@ -138,7 +163,8 @@ class RotatingAperture implements Picker<OwnTarget> {
     const ring = this.#ring;
     const { costs, state } = this.#start;
     const { length } = ring;
-    const scan = Math.min(length, MAX_REPORTING, Math.max(MIN_REPORTING, Math.ceil(state[AVERAGE] as number) + 2));
+    const calls = (state[AVERAGE] as number) | 0;
+    const scan = Math.min(length, MAX_REPORTING, Math.max(MIN_REPORTING, calls + 3));
     const looks = scan === length ? scan : scan + REPORTING_DRAWS;
     let best: OwnTarget | undefined;
     costs.compare(request.nowMs);
@@ -160,6 +186,8 @@ class RotatingAperture implements Picker<OwnTarget> {
     return withheld === ONLY_FIRST ? look > 0 : this.#random.index(RANGE) < withheld * RANGE;
   }
 }
+
+const isSet = (bits: Int32Array, index: number): boolean => ((bits[index >> 5] as number) & (1 << index)) !== 0;
 
 const wrapped = (index: number, length: number): number => (index < length ? index : index - length);
 

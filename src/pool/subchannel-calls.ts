@@ -225,7 +225,7 @@ export abstract class SubchannelCalls<C> {
   #tellEnd(rule: LoadRule, measuredFromMs: number, nowMs: number, outcome: Outcome, isMeasured: boolean): void {
     try {
       if (isMeasured) rule.end(this.#numbers, this.#at, measuredFromMs, nowMs, outcome);
-      else rule.endUnmeasured?.(measuredFromMs, nowMs);
+      else rule.endUnmeasured?.(this.#numbers, this.#at, measuredFromMs, nowMs);
     } catch (error) {
       this.#warnings.warn('a load threw', error);
     }

@@ -136,6 +136,67 @@ describe('rotating aperture', () => {
     expect(Math.max(...counts) - Math.min(...counts)).toBeLessThanOrEqual(1);
   });
 
+  it.each([4, 31, 32, 33, 64, 100, 1_000])(
+    'finds each of %i endpoints that is idle, however many calls run',
+    (count) => {
+      const client = new Client(count);
+      const running = Array.from({ length: count }, () => client.start());
+      expect(new Set(running).size).toBe(count);
+      // All are busy; then one after the other has nothing to do.
+      for (const idle of [...client.members].reverse()) {
+        client.nowMs += 1;
+        client.end(idle, client.nowMs - 20);
+        expect(client.start() === idle).toBe(true);
+      }
+    },
+  );
+
+  it('finds an idle endpoint after the set has grown or shrunk while calls run', () => {
+    const client = new Client(40);
+    const all = client.members;
+    for (let call = 0; call < 40; call++) client.start();
+    client.rebuild(all.slice(0, 10));
+    // Of those that left, too, calls end: this must not hide any that stay.
+    for (const left of all.slice(10)) client.end(left, client.nowMs);
+    client.end(all[7] as TestSubchannel, client.nowMs);
+    expect(client.start() === all[7]).toBe(true);
+    client.rebuild(all);
+    const picked = new Set(Array.from({ length: 30 }, () => client.start()));
+    expect(picked).toEqual(new Set(all.slice(10)));
+  });
+
+  it('finds idle endpoints if an application puts together two of its pickers over the same loads', () => {
+    const client = new Client(12);
+    const pickers = [client.members.slice(0, 6), client.members.slice(6)].map((half) =>
+      client.factory(pickSet(half), undefined, { rng: client.rng }),
+    );
+    const counts = new Map(client.members.map((member) => [member, 0]));
+    for (let call = 0; call < 12_000; call++) {
+      client.picker = pickers[call % 2] as Picker;
+      const member = client.start();
+      counts.set(member, (counts.get(member) as number) + 1);
+      client.nowMs += 2;
+      client.end(member, client.nowMs - 2);
+    }
+    expect(busiest(counts)).toBeLessThan(1.5);
+  });
+
+  it.each([-3_600_000, 3_600_000])('turns on and finds a slow endpoint when the clock jumps by %i ms', (jumpMs) => {
+    const client = new Client(6);
+    client.start(); // another call runs all the time: where calls overlap, the client learns its place
+    client.run(3_000);
+    const slow = client.start();
+    const startedMs = client.nowMs;
+    client.nowMs += jumpMs;
+    client.end(slow, startedMs);
+    client.run(3_000);
+    // The endpoint after the busy one has its turns, too.
+    expect(busiest(client.run(5_000))).toBeLessThanOrEqual(2.2);
+    client.tookMs = (member) => (member === slow ? 200 : 20);
+    client.run(3_000);
+    expect(client.run(1_000).get(slow)).toBeLessThan(40);
+  });
+
   it('has one ring for all clients, by address and port, whatever else they know of the endpoints', () => {
     /** The endpoints in the order of the turns that a new client takes, from the same one on. */
     const turns = (seed: number, order: readonly number[], more: object): string[] => {
