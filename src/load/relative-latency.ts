@@ -178,8 +178,9 @@ class RelativeLatencyRule implements LoadRule {
       this.ring.state[LATENCY] = isKnown ? latency - Math.max(-MAX_OWN, Math.min(MAX_OWN, own)) : latency;
       this.ring.learn(index, startedMs);
     }
-    if (nowMs - (state[REPORTS_AT] as number) >= REPORTS_MS) this.#surveyReports(nowMs);
-    if (nowMs - (state[SURVEYED_AT] as number) >= SURVEY_MS) this.#survey(nowMs);
+    // The distance, because the clock may have been set back.
+    if (Math.abs(nowMs - (state[REPORTS_AT] as number)) >= REPORTS_MS) this.#surveyReports(nowMs);
+    if (Math.abs(nowMs - (state[SURVEYED_AT] as number)) >= SURVEY_MS) this.#survey(nowMs);
     else this.#price(numbers, at, nowMs);
   }
 
@@ -322,5 +323,6 @@ function learnFailure(numbers: Float64Array, at: number, failed: number, nowMs: 
 
 /** The share of an endpoint's calls that failed; it fades while the endpoint gets no calls. */
 function failingNow(numbers: Float64Array, at: number, nowMs: number): number {
-  return (numbers[at + FAILING] as number) * Math.exp(((numbers[at + FAILING_AT] as number) - nowMs) / FORGIVEN_MS);
+  const sinceMs = Math.max(0, nowMs - (numbers[at + FAILING_AT] as number));
+  return (numbers[at + FAILING] as number) * Math.exp(-sinceMs / FORGIVEN_MS);
 }

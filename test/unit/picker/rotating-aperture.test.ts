@@ -181,20 +181,27 @@ describe('rotating aperture', () => {
     expect(busiest(counts)).toBeLessThan(1.5);
   });
 
-  it.each([-3_600_000, 3_600_000])('turns on and finds a slow endpoint when the clock jumps by %i ms', (jumpMs) => {
+  it.each([-3_600_000, 3_600_000])('turns on, and finds bad endpoints, when the clock jumps by %i ms', (jumpMs) => {
     const client = new Client(6);
+    const failing = client.members[2] as TestSubchannel;
+    const fail = (member: TestSubchannel): Outcome => (member === failing ? outcomes.status : outcomes.success);
+    client.outcomeOf = fail;
     client.start(); // another call runs all the time: where calls overlap, the client learns its place
     client.run(3_000);
     const slow = client.start();
     const startedMs = client.nowMs;
     client.nowMs += jumpMs;
+    client.outcomeOf = () => outcomes.success;
     client.end(slow, startedMs);
-    client.run(3_000);
+    client.run(30_000);
     // The endpoint after the busy one has its turns, too.
     expect(busiest(client.run(5_000))).toBeLessThanOrEqual(2.2);
     client.tookMs = (member) => (member === slow ? 200 : 20);
+    client.outcomeOf = fail;
     client.run(3_000);
-    expect(client.run(1_000).get(slow)).toBeLessThan(40);
+    const counts = client.run(1_000);
+    expect(counts.get(slow)).toBeLessThan(40);
+    expect(counts.get(failing)).toBeLessThan(40);
   });
 
   it('has one ring for all clients, by address and port, whatever else they know of the endpoints', () => {
