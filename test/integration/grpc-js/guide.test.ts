@@ -8,11 +8,10 @@ import { titleOf } from '../../support/title-of.js';
 const example = fileURLToPath(new URL('../../../examples/grpc', import.meta.url));
 const programs = guidePrograms('grpc');
 const expected: Readonly<Record<string, RegExp>> = {
-  'Create a client': /^paid\n$/,
-  'Create a client, with require': /^paid\n$/,
+  '# gRPC: @grpc/grpc-js': /^paid\n$/,
+  '# gRPC: @grpc/grpc-js, with require': /^paid\n$/,
   'Certificates that change': /^true\n$/,
   Options: /^\[\s*\{ address: '127\.0\.0\.1:\d+', state: '\w+', inFlight: 0 \}\s*\]\n$/,
-  'More calls than a connection takes': /^paid\n$/,
   'Retries and hedging': /^paid\n$/,
   'Waiting and errors':
     /no endpoint can be reached \(1 backoff; no connection to 127.*EVENKEEL_NOT_READY\)\n\[ 'EVENKEEL_NOT_READY' \]\n$/,

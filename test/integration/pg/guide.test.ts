@@ -11,8 +11,8 @@ import { buildPackage, guidePrograms, outputOfProgram } from '../../support/prog
 // TypeORM is not installed here.
 const programs = guidePrograms('postgres').filter(({ source }) => !source.includes("from 'typeorm'"));
 const expected: Readonly<Record<string, RegExp>> = {
-  Query: /^70\n$/,
-  'Query, with require': /^70\n$/,
+  '# PostgreSQL: pg': /^70\n$/,
+  '# PostgreSQL: pg, with require': /^70\n$/,
   Roles: /^100\n$/,
   'Transactions and other session state': /^$/,
   Retries: /^100\n$/,
