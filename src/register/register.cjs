@@ -208,7 +208,7 @@ function findUndici() {
     for (const name of undiciNames) {
       try {
         const manifest = require(require.resolve(`${name}/package.json`, { paths: [folder] }));
-        if (fits('undici', manifest)) return require(require.resolve(name, { paths: [folder] }));
+        if (fits('undici', manifest)) return partsOfUndici(require.resolve(name, { paths: [folder] }));
         if (other === undefined) other = `undici ${manifest.version}`;
       } catch (error) {
         if (!error || error.code !== 'MODULE_NOT_FOUND') throw error;
@@ -221,6 +221,41 @@ function findUndici() {
     leaveClient('undici', `it needs undici ${peerRanges.undici} beside ${other}`, OTHER_UNDICI);
   }
   return undefined;
+}
+
+/**
+ * What the engine uses of a copy of undici. Its index loads three times as much (caches, mocks, another fetch), all of it while the app's
+ * first request waits. @param index The file that an app gets as `undici`.
+ */
+function partsOfUndici(index) {
+  if (require.cache[index] !== undefined) return require(index);
+  const { dirname, join } = require('path');
+  const { existsSync } = require('fs');
+  const part = (name) => require(join(dirname(index), 'lib', name));
+  try {
+    const parts = {
+      Agent: part('dispatcher/agent.js'),
+      Client: part('dispatcher/client.js'),
+      Dispatcher: part('dispatcher/dispatcher.js'),
+      Pool: part('dispatcher/pool.js'),
+      errors: part('core/errors.js'),
+      // Nobody can have made one before the index is loaded.
+      get FormData() {
+        return require.cache[index] === undefined ? class {} : require(index).FormData;
+      },
+      get Response() {
+        return require(index).Response;
+      },
+    };
+    // By this undici 8 is known.
+    if (existsSync(join(dirname(index), 'lib/dispatcher/dispatcher1-wrapper.js'))) {
+      parts.Dispatcher1Wrapper = part('dispatcher/dispatcher1-wrapper.js');
+    }
+    return parts;
+  } catch (error) {
+    if (!error || error.code !== 'MODULE_NOT_FOUND') throw error;
+    return require(index);
+  }
 }
 
 function readConfig(path) {

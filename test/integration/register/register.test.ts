@@ -996,6 +996,23 @@ describe('a process', () => {
     expect({ counts, stderr }).toEqual({ counts: { own: 1 }, stderr: '' });
   });
 
+  it("whose fetch is Node's loads of npm's undici what connects, and takes forms of a copy loaded later", async () => {
+    const script = `
+      const loaded = () => Object.keys(require.cache).filter((file) => /undici.index.js$|undici.lib.mock/.test(file)).length;
+      const form = (FormData) => { const made = new FormData(); made.set('name', 'value'); return made; };
+      const post = (body) => fetch('${orders}', { method: 'POST', body }).then(({ status }) => status);
+      (async () => {
+        const own = await post(form(FormData));
+        const before = loaded();
+        const undici = require('undici');
+        const { statusCode } = await undici.request('${orders}', { method: 'POST', body: form(undici.FormData) });
+        console.log(JSON.stringify({ pods: { own, before, statusCode }, failed: {} }));
+        process.disconnect();
+      })();`;
+    const { pods: counts, stderr } = await start(['-e', script]).result;
+    expect({ counts, stderr }).toEqual({ counts: { own: 200, before: 0, statusCode: 200 }, stderr: '' });
+  });
+
   it('that calls no Service has no socket, timer or watch, and loads nothing', async () => {
     const script = `
       fetch; require('node:http'); require('undici'); require('@grpc/grpc-js');
