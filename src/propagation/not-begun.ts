@@ -2,7 +2,7 @@ import { hash32 } from '../runtime/hash.js';
 
 /**
  * The response header, or gRPC trailer, with which a server says that it has not begun the request, so that it may be sent to another
- * endpoint, whatever its method. The value is the server's `addressMark`.
+ * endpoint, whatever its method. The value is the `connectionMark` of the connection on which the request came.
  */
 export const notBegunHeader = 'evenkeel-not-begun';
 
@@ -10,10 +10,7 @@ export const notBegunHeader = 'evenkeel-not-begun';
 const known = new Map<string, string>();
 const MAX_KNOWN = 256;
 
-/**
- * Returns a text that identifies an address without revealing it. A client compares it with the address to which it is connected: a gateway
- * that passes on the response of a server behind it has itself begun the request, so its word must not count.
- */
+/** Returns a text that identifies a server without revealing its address. Whoever knows the address can compute the text. */
 export function addressMark(address: string, port: number): string {
   const text = `${address.startsWith('::ffff:') ? address.slice(7) : address}|${port}`;
   let mark = known.get(text);
@@ -22,4 +19,15 @@ export function addressMark(address: string, port: number): string {
     if (known.size < MAX_KNOWN) known.set(text, mark);
   }
   return mark;
+}
+
+/**
+ * Returns a text that identifies a TCP connection to a server. Only the two ends of a connection know the client's port: a server behind a
+ * gateway sees the port of the gateway's connection to it, and not those of the connections to the gateway. So whatever such a server
+ * writes into a header that the gateway passes on, the gateway's clients do not believe it.
+ *
+ * @param address The server's. @param port The server's.
+ */
+export function connectionMark(address: string, port: number, clientPort: number): string {
+  return `${addressMark(address, port)}-${clientPort}`;
 }

@@ -1,7 +1,8 @@
 import { loadReportFormatHeader, loadReportHeader, reportsHeader } from '../load/orca.js';
-import { addressMark, notBegunHeader } from '../propagation/not-begun.js';
+import { notBegunHeader } from '../propagation/not-begun.js';
 import { optionError } from '../runtime/check.js';
 import { untilDate } from '../runtime/wall-clock.js';
+import { addressMarkOf, connectionMarkOf } from './address.js';
 import type { Admission } from './admission.js';
 import { AwaitedBody } from './awaited-body.js';
 import type { HttpRefusal } from './http-refusal.js';
@@ -51,7 +52,7 @@ interface ServerCall {
   sendStatus(status: Status): void;
   getPeer(): string;
   getDeadline?(): Date | number;
-  getConnectionInfo?(): { readonly localAddress?: string; readonly localPort?: number };
+  getConnectionInfo?(): { readonly localAddress?: string; readonly localPort?: number; readonly remotePort?: number };
 }
 
 interface Method {
@@ -206,7 +207,7 @@ class GrpcCall {
   #turnAway({ text, retryAfterMs }: HttpRefusal): void {
     if (!this.#isOpen) return;
     const trailers = new ((this.#requestMetadata as Metadata).constructor as new () => Metadata)();
-    const mark = this.#mark;
+    const mark = connectionMarkOf(this.#call.getConnectionInfo?.());
     if (mark !== undefined) trailers.set(notBegunHeader, mark);
     if (retryAfterMs !== undefined) trailers.set(PUSHBACK, String(Math.round(retryAfterMs)));
     const code = retryAfterMs === undefined ? DEADLINE_EXCEEDED : RESOURCE_EXHAUSTED;
@@ -239,15 +240,6 @@ class GrpcCall {
   }
 
   /**
-   * Identifies this server in its responses, by the address at which the call arrived, so that clients recognize answers of servers behind
-   * it.
-   */
-  get #mark(): string | undefined {
-    const { localAddress, localPort } = this.#call.getConnectionInfo?.() ?? {};
-    return localAddress === undefined || localPort === undefined ? undefined : addressMark(localAddress, localPort);
-  }
-
-  /**
    * Adds a load report to the trailers of the status if the call asked for one. If not, adds an announcement that calls may ask; every
    * status needs it, because clients share connections. The application's own metadata object is not changed.
    */
@@ -260,7 +252,7 @@ class GrpcCall {
     const { metadata } = status;
     // If the application sends a load report of its own, that report stays.
     if (metadata != null && metadata.get(name).length > 0) return status;
-    const value = asksForReport ? reporter.message() : this.#mark;
+    const value = asksForReport ? reporter.message() : addressMarkOf(this.#call.getConnectionInfo?.());
     if (value === undefined) return status;
     const own = metadata == null ? new (requestMetadata.constructor as new () => Metadata)() : clone(metadata);
     own.set(name, value);

@@ -1,6 +1,6 @@
 import { constants } from 'node:http2';
 import { optionError } from '../runtime/check.js';
-import { markOf } from './address.js';
+import { addressMarkOf } from './address.js';
 import type { Admission } from './admission.js';
 import { AwaitedBody } from './awaited-body.js';
 import { answerNotBegun } from './http-refusal.js';
@@ -119,7 +119,7 @@ export class HttpAdmission {
   ): void {
     if (format !== undefined) reportOn(response, format, reporter);
     else if (isDueForOffer(request)) {
-      const mark = markOf(request);
+      const mark = addressMarkOf(request.socket);
       if (mark !== undefined) announceOn(response, mark);
     }
   }

@@ -1,5 +1,5 @@
 import { notBegunHeader } from '../propagation/not-begun.js';
-import { markOf } from './address.js';
+import { connectionMarkOf } from './address.js';
 import type { HttpRequest, HttpResponse } from './http-requests.js';
 
 /** Why a request is refused, and when its caller may try again. */
@@ -22,7 +22,7 @@ export function answerNotBegun(
     'content-length': String(Buffer.byteLength(text)),
   };
   if (retryAfterMs !== undefined) headers['retry-after'] = String(Math.ceil(retryAfterMs / 1_000));
-  const mark = markOf(request);
+  const mark = connectionMarkOf(request.socket);
   if (mark !== undefined) headers[notBegunHeader] = mark;
   // The types of both HTTP versions' responses differ, but both accept these arguments.
   (response as { writeHead(status: number, headers: object): unknown }).writeHead(503, headers);

@@ -1,7 +1,8 @@
 import { Metadata, status } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
 import { outcomeOf } from '../../src/adapter/grpc-js/outcome.js';
-import { outcomeOfAnswer, parseRetryAfter, reportOf } from '../../src/adapter/http/answer.js';
+import { outcomeOfAnswer, parseRetryAfter } from '../../src/adapter/http/answer.js';
+import { reportOf } from '../../src/adapter/http/pod-signals.js';
 import { keepAliveMs } from '../../src/adapter/node-http/idle-sockets.js';
 import { rawHeader } from '../../src/adapter/undici/attempt-v1.js';
 import type { Outcome } from '../../src/endpoint/outcome.js';

@@ -13,7 +13,7 @@ import type { Admission } from './admission.js';
 import type { Leaf } from './leaf.js';
 import { outcomeOf } from './outcome.js';
 import type { PodConnection } from './pod-connection.js';
-import { announcesReports, loadReportOf, reportTrailer } from './server-reports.js';
+import { announcesReports, type EndStatus, loadReportOf, reportTrailer, withoutOwnTrailers } from './server-reports.js';
 import type { Method } from './service-config.js';
 import { endTrace } from './traced-call.js';
 import type { WaitingCall } from './waiting-call.js';
@@ -127,7 +127,7 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
   }
 
   /** Called when the call has ended: reports its status to traces, and returns the status that the caller gets. */
-  receiveTrailers<T extends { readonly code: statusCode; readonly details?: string }>(status: T): T {
+  receiveTrailers<T extends EndStatus>(status: T): T {
     this.isOver = true;
     if (status.code === OK) {
       if (this.messages === 1) this.method.single = true;
@@ -136,7 +136,7 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
     for (let attempt = this.last; attempt !== undefined; attempt = attempt.previous) attempt.callEnded();
     if (this.waiting !== undefined) this.waiting.callEnded(status.code);
     // grpc-js lets a picker end calls with some status codes only, so the last attempt's status is put in place here.
-    const reported = this.isGivenUp ? { ...status, ...this.lastStatus } : status;
+    const reported = withoutOwnTrailers(this.isGivenUp ? { ...status, ...this.lastStatus } : status);
     if (this.trace !== undefined) endTrace(this.trace, reported);
     return reported;
   }

@@ -1,6 +1,6 @@
-import { status } from '@grpc/grpc-js';
+import { type Metadata, status } from '@grpc/grpc-js';
 import type { Endpoint, LoadReport } from '../../index.js';
-import { addressMark, loadReportHeader, parseLoadReport, reportsHeader } from '../kit/index.js';
+import { addressMark, loadReportHeader, notBegunHeader, parseLoadReport, reportsHeader } from '../kit/index.js';
 import type { Leaf, UnaryMethod } from './leaf.js';
 
 /**
@@ -41,6 +41,25 @@ export function announcesReports(
 ): boolean {
   return trailers[reportsHeader] === addressMark(address, port);
 }
+
+/** The end of a call, as grpc-js passes it through filters. */
+export interface EndStatus {
+  readonly code: status;
+  readonly details?: string;
+  readonly metadata?: Metadata | null | undefined;
+}
+
+/** A status without evenkeel's own trailers: they are meant for this hop alone, and the application may pass trailers on. */
+export function withoutOwnTrailers<T extends EndStatus>(ended: T): T {
+  const { metadata } = ended;
+  if (metadata == null || own.every((name) => metadata.get(name).length === 0)) return ended;
+  // Not changed in place, because evenkeel reads them later than this.
+  const kept = metadata.clone();
+  for (const name of own) kept.remove(name);
+  return { ...ended, metadata: kept };
+}
+
+const own: readonly string[] = [notBegunHeader, reportsHeader];
 
 /** The names of `HealthCheckResponse.ServingStatus` of grpc.health.v1, by number. */
 const SERVING_STATUS = ['UNKNOWN', 'SERVING', 'NOT_SERVING', 'SERVICE_UNKNOWN'];

@@ -1,23 +1,15 @@
 import { type Endpoint, endpointAddress, type LoadReport, type Outcome, outcomes } from '../../index.js';
 import {
-  addressMark,
   type FailedAttempt,
   notBegunHeader,
-  parseLoadReport,
+  type RefusalCheck,
   type RetryPolicy,
   reportsHeader,
 } from '../kit/index.js';
+import type { HeaderOf } from './pod-signals.js';
 
 /** The longest Retry-After of a response that is honored, in ms. */
 const MAX_RETRY_AFTER_MS = 3_600_000;
-
-/** Reads a response header by its lower-case name. */
-export type HeaderOf = (name: string) => unknown;
-
-/** The load report in a header of an HTTP response; undefined if there is none, or if it is invalid. */
-export function reportOf(header: unknown): LoadReport | undefined {
-  return typeof header === 'string' ? parseLoadReport(header) : undefined;
-}
 
 /**
  * The outcome of an HTTP response for its pod: 5xx is a failure, pushback is overload, any other status (404 included) is work done. A pod
@@ -28,11 +20,11 @@ export function outcomeOfAnswer(
   status: number,
   header: HeaderOf,
   report: LoadReport | undefined,
-  endpoint?: Endpoint,
+  refusals?: RefusalCheck,
 ): Outcome {
   const outcome = outcomeOfStatus(status, header);
-  if (status === 503 && endpoint !== undefined) {
-    if (header(notBegunHeader) === markOf(endpoint)) return { ...outcome, kind: 'not-started', cause: 'overload' };
+  if (status === 503 && refusals?.hasNotBegun(header(notBegunHeader)) === true) {
+    return { ...outcome, kind: 'not-started', cause: 'overload' };
   }
   return report === undefined ? outcome : { ...outcome, report };
 }
@@ -61,13 +53,35 @@ export function failedBy(answered: AnsweredRequest, retries: RetryPolicy): Faile
   return { outcome: verdict, error: undefined, idempotent, answered: false, method, status, header };
 }
 
-/** Whether a response says that its pod reports its load. What a server behind the pod says does not count. */
-export function announcesReports(header: HeaderOf, endpoint: Endpoint): boolean {
-  const announced = header(reportsHeader);
-  return announced !== undefined && announced === markOf(endpoint);
+/**
+ * Takes evenkeel's own headers out of a response, after they have been read: they are meant for this hop alone, and the application may be
+ * a gateway that passes response headers on.
+ *
+ * @param headers By their lower-case names. @returns Whether there were any.
+ */
+export function takeOwnHeaders(headers: Record<string, unknown>): boolean {
+  if (headers[notBegunHeader] === undefined && headers[reportsHeader] === undefined) return false;
+  delete headers[notBegunHeader];
+  delete headers[reportsHeader];
+  return true;
 }
 
-const markOf = ({ address, port }: Endpoint): string => addressMark(address, port);
+/** A list of alternating names and values without evenkeel's own headers; the same list if it has none of them. */
+export function withoutOwnHeaders<T>(raw: readonly T[]): readonly T[] {
+  let kept: T[] | undefined;
+  for (let index = 0; index + 1 < raw.length; index += 2) {
+    if (isOwnHeader(raw[index] as string | Buffer)) kept ??= raw.slice(0, index);
+    else kept?.push(raw[index] as T, raw[index + 1] as T);
+  }
+  return kept ?? raw;
+}
+
+/** The lengths are compared first, because this runs for each header of each response. */
+function isOwnHeader(name: string | Buffer): boolean {
+  if (name.length !== notBegunHeader.length && name.length !== reportsHeader.length) return false;
+  const text = name.toString().toLowerCase();
+  return text === notBegunHeader || text === reportsHeader;
+}
 
 function outcomeOfStatus(status: number, header: HeaderOf): Outcome {
   if (status === 429 || status === 503) {

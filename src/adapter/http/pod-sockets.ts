@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
-import { ReportAsking } from '../kit/index.js';
 import type { Dialled } from './dial.js';
+import { PodSignals } from './pod-signals.js';
 
 /** Every socket to one pod, whatever uses it, so that none can leak. */
 export class PodSockets {
@@ -10,8 +10,7 @@ export class PodSockets {
    * it.
    */
   open = 0;
-  /** Decides which requests ask the pod for a load report. */
-  readonly reportAsking: ReportAsking = new ReportAsking();
+  readonly signals: PodSignals = new PodSignals(() => this.#sockets);
   readonly #dial: (dialled: Dialled) => Socket;
   /** Called when the pod's last socket has ended, with the system error that ended it, if any. */
   readonly #emptied: (failure: Error | undefined) => void;
@@ -97,7 +96,7 @@ export class PodSockets {
       this.#sockets.delete(socket);
       this.#count();
       if (this.#spare === socket) this.#spare = undefined;
-      if (this.open === 0) this.reportAsking.forget();
+      if (this.open === 0) this.signals.forget();
       if (this.#sockets.size > 0) return;
       this.#allClosed?.();
       if (wasOpen) this.#emptied(failure);

@@ -7,7 +7,7 @@ import {
   type OutgoingHttpHeaders,
 } from 'node:http2';
 import { type Balancer, type Clock, type Outcome, outcomes, type Priority } from '../../index.js';
-import { announcesReports, failedBy, reportOf } from '../http/answer.js';
+import { failedBy, takeOwnHeaders, withoutOwnHeaders } from '../http/answer.js';
 import {
   type AskForReports,
   type AttemptedCall,
@@ -17,7 +17,6 @@ import {
   type CallLease,
   type FailedAttempt,
   loadReportFormatHeader,
-  loadReportHeader,
 } from '../kit/index.js';
 import type { CallStream, StreamOwner } from './call-stream.js';
 import { compact } from './chunks.js';
@@ -78,7 +77,8 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
   #failure: Error | undefined;
   #verdict: Outcome = outcomes.success;
   #endMessage: EndMessage | undefined;
-  #trailers: IncomingHttpHeaders | undefined;
+  /** What the trailers of the response say about the pod; undefined if they say nothing. */
+  #ofTrailers: Outcome | undefined;
   /** Whether the response to the running attempt has ended. */
   #isComplete = false;
   /** Whether it ended only because its connection was closed, or its stream reset. */
@@ -137,7 +137,7 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
       this.#untried(session?.failure ?? pod.failure ?? sessionEnded());
       return;
     }
-    const asks = pod.reportAsking.next(this.#owner.askForReports);
+    const asks = pod.signals.asks(this.#owner.askForReports);
     const headers = asks ? { [loadReportFormatHeader]: 'TEXT', ...this.#headers } : this.#headers;
     let native: ClientHttp2Stream;
     try {
@@ -203,8 +203,10 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
   }
 
   gotTrailers(trailers: IncomingHttpHeaders, flags: number, raw: readonly string[]): void {
-    this.#trailers = trailers;
-    this.stream.emit('trailers', trailers, flags, raw);
+    const { lease } = this.#attempts;
+    // They are read now, because evenkeel's own are not for the caller.
+    if (lease !== undefined) this.#ofTrailers = outcomeOfTrailers(trailers, lease.handle.signals);
+    this.stream.emit('trailers', trailers, flags, takeOwnHeaders(trailers) ? withoutOwnHeaders(raw) : raw);
   }
 
   gotHeaders(headers: ResponseHeaders, flags: number, raw: readonly string[]): void {
@@ -219,25 +221,17 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
   responded(native: AttemptStream, headers: ResponseHeaders, flags: number, raw: readonly string[]): void {
     const attempts = this.#attempts;
     const lease = attempts.lease as CallLease<PodSessions>;
-    const report = reportOf(headers[loadReportHeader]);
+    const { signals } = lease.handle;
+    const report = signals.hear(lease, (name) => headers[name]);
     const isConnect = this.#headers['connect-protocol-version'] !== undefined;
-    const verdict = outcomeOfHead(headers, report, lease.endpoint, isConnect);
-    this.#hear(lease, headers, verdict);
+    const verdict = outcomeOfHead(headers, report, signals, isConnect);
     if (this.#moves(native, lease, verdict, headers)) return;
     this.#verdict = verdict;
     attempts.answeredWith(Number(headers[':status']));
     lease.progressed();
     this.#endMessage = endMessageOf(headers);
     this.stream.answered();
-    this.stream.emit('response', headers, flags, raw);
-  }
-
-  /** Passes on what the response headers say about the pod: its load report, or that the pod can send reports. */
-  #hear(lease: CallLease<PodSessions>, headers: IncomingHttpHeaders, { report }: Outcome): void {
-    if (announcesReports((name) => headers[name], lease.endpoint)) lease.handle.reportAsking.announced();
-    if (report === undefined) return;
-    lease.handle.reportAsking.reported();
-    lease.reported(report);
+    this.stream.emit('response', headers, flags, takeOwnHeaders(headers) ? withoutOwnHeaders(raw) : raw);
   }
 
   /** Whether the request goes to another pod, and this response is given up. If so, it has moved. */
@@ -279,7 +273,7 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
     const failure = this.#failure;
     this.#release();
     if (this.#isComplete && failure === undefined) {
-      this.#succeed(lease, rstCode);
+      this.#succeed(rstCode);
       return;
     }
     this.stream.detach();
@@ -307,17 +301,16 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
     });
   }
 
-  #succeed(lease: CallLease<PodSessions>, rstCode: number): void {
+  #succeed(rstCode: number): void {
     this.over?.();
     const outcome = this.#isCut ? outcomeOfReset(rstCode, undefined) : this.#verdict;
-    this.#attempts.end(this.#saidBy(lease) ?? outcome);
+    this.#attempts.end(this.#saidAtEnd ?? outcome);
     this.stream.finished(rstCode);
   }
 
   /** Returns what the end of the response (its trailers or end message) says about the pod; undefined if it says nothing. */
-  #saidBy({ endpoint }: CallLease<PodSessions>): Outcome | undefined {
-    if (this.#trailers !== undefined) return outcomeOfTrailers(this.#trailers, endpoint);
-    return this.#endMessage === undefined ? undefined : outcomeOfEndMessage(this.#endMessage, endpoint);
+  get #saidAtEnd(): Outcome | undefined {
+    return this.#ofTrailers ?? (this.#endMessage && outcomeOfEndMessage(this.#endMessage));
   }
 
   /**
@@ -326,7 +319,7 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
    */
   #abandoned(lease: CallLease<PodSessions>, rstCode: number, failure: Error | undefined): void {
     const nowMs = this.#owner.clock.now();
-    const reported = this.#saidBy(lease);
+    const reported = this.#saidAtEnd;
     const outcome =
       reported ?? outcomeOfAbort(this.#headers, nowMs - lease.startedMs, nowMs - this.#beganMs, lease.answered);
     this.#attempts.end(outcome, { error: failure });

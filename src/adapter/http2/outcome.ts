@@ -4,9 +4,9 @@ import {
   type IncomingHttpStatusHeader,
   type OutgoingHttpHeaders,
 } from 'node:http2';
-import { type Endpoint, type LoadReport, type Outcome, outcomes } from '../../index.js';
+import { type LoadReport, type Outcome, outcomes } from '../../index.js';
 import { outcomeOfAnswer } from '../http/answer.js';
-import { outcomeAtDeadline, outcomeOfGrpcStatus, outcomeOfSystemError } from '../kit/index.js';
+import { outcomeAtDeadline, outcomeOfGrpcStatus, outcomeOfSystemError, type RefusalCheck } from '../kit/index.js';
 import { EndMessage } from './end-message.js';
 
 /** Codes of RST_STREAM that mean a violation of HTTP/2, by the pod or, in the pod's view, by its client. */
@@ -37,14 +37,14 @@ export function outcomeOfReset(rstCode: number, error: Error | undefined): Outco
 export function outcomeOfHead(
   headers: IncomingHttpHeaders & IncomingHttpStatusHeader,
   report: LoadReport | undefined,
-  endpoint: Endpoint | undefined,
+  refusals: RefusalCheck,
   isConnect: boolean,
 ): Outcome {
   const status = Number(headers[':status']);
   const code = grpcStatusOf(headers);
-  const known = code === undefined ? undefined : outcomeOfGrpcStatus(code, (name) => headers[name], endpoint);
+  const known = code === undefined ? undefined : outcomeOfGrpcStatus(code, (name) => headers[name], refusals);
   const outcome = known ?? (isConnect ? connectStatuses[status] : undefined);
-  if (outcome === undefined) return outcomeOfAnswer(status, (name) => headers[name], report, endpoint);
+  if (outcome === undefined) return outcomeOfAnswer(status, (name) => headers[name], report, refusals);
   return report === undefined ? outcome : { ...outcome, report };
 }
 
@@ -61,9 +61,9 @@ const connectStatuses: Readonly<Record<number, Outcome>> = {
 };
 
 /** What the trailers of a gRPC call say about the pod; undefined if they contain no status. */
-export function outcomeOfTrailers(trailers: IncomingHttpHeaders, endpoint: Endpoint | undefined): Outcome | undefined {
+export function outcomeOfTrailers(trailers: IncomingHttpHeaders, refusals: RefusalCheck): Outcome | undefined {
   const code = grpcStatusOf(trailers);
-  return code === undefined ? undefined : outcomeOfGrpcStatus(code, (name) => trailers[name], endpoint);
+  return code === undefined ? undefined : outcomeOfGrpcStatus(code, (name) => trailers[name], refusals);
 }
 
 function grpcStatusOf(headers: IncomingHttpHeaders): number | undefined {
@@ -87,10 +87,10 @@ export function endMessageOf({ 'content-type': type }: IncomingHttpHeaders): End
 }
 
 /** What the end message of a response's body says about the pod; undefined if it says nothing or cannot be read. */
-export function outcomeOfEndMessage({ text }: EndMessage, endpoint: Endpoint | undefined): Outcome | undefined {
+export function outcomeOfEndMessage({ text }: EndMessage): Outcome | undefined {
   if (text === undefined) return undefined;
   const status = /^grpc-status: *(\d+) *$/im.exec(text)?.[1];
-  if (status !== undefined) return outcomeOfGrpcStatus(Number(status), () => undefined, endpoint);
+  if (status !== undefined) return outcomeOfGrpcStatus(Number(status), () => undefined, undefined);
   let code: unknown;
   try {
     code = (JSON.parse(text) as { readonly error?: { readonly code?: unknown } } | null)?.error?.code;
@@ -99,7 +99,7 @@ export function outcomeOfEndMessage({ text }: EndMessage, endpoint: Endpoint | u
   }
   return code === undefined
     ? undefined
-    : outcomeOfGrpcStatus(connectCodes.indexOf(String(code)), () => undefined, endpoint);
+    : outcomeOfGrpcStatus(connectCodes.indexOf(String(code)), () => undefined, undefined);
 }
 
 /** Connect's error codes. Each stands at the index that is the number of the gRPC status with the same name. */

@@ -127,6 +127,11 @@ export class Http2Session implements GroupMember {
     return this.#left;
   }
 
+  /** The session's socket; undefined while the session opens. */
+  get socket(): Socket | undefined {
+    return this.#socket;
+  }
+
   /** The error that ended the session, if there was one. */
   get failure(): Error | undefined {
     return this.#failure;

@@ -2,6 +2,7 @@ import type { Socket } from 'node:net';
 import { type ConnectionOptions, createSecureContext, type TLSSocket } from 'node:tls';
 import { type Connection, type Endpoint, EvenkeelError, endpointAddress, type Transport } from '../../index.js';
 import { ASK_RATIO, bareHost, checkReturnedTls } from '../http/dial.js';
+import { PodSignals } from '../http/pod-signals.js';
 import {
   asError,
   ConnectionGroup,
@@ -10,7 +11,6 @@ import {
   isSameIdentity,
   openSocket,
   perEndpointError,
-  ReportAsking,
   ValueWatch,
   valueFor,
 } from '../kit/index.js';
@@ -45,8 +45,7 @@ export class PodSessions implements Connection<PodSessions> {
   readonly outdated?: Promise<void>;
   /** The error that ended the last session to the pod; undefined while a session is open, and after an orderly end. */
   failure: Error | undefined;
-  /** Decides which requests ask the pod for a load report. */
-  readonly reportAsking: ReportAsking = new ReportAsking();
+  readonly signals: PodSignals = new PodSignals(() => [...this.#open].flatMap(({ socket }) => socket ?? []));
   readonly #endpoint: Endpoint;
   readonly #context: SessionContext;
   readonly #group: ConnectionGroup<Http2Session>;

@@ -1,6 +1,5 @@
-import type { Endpoint } from '../../endpoint/endpoint.js';
 import { type Outcome, outcomes } from '../../endpoint/outcome.js';
-import { addressMark, notBegunHeader } from '../../propagation/not-begun.js';
+import { notBegunHeader } from '../../propagation/not-begun.js';
 
 /** What each gRPC status code, by its number, says about the endpoint (not about the request). */
 const outcomeByCode: readonly Outcome[] = [
@@ -26,24 +25,28 @@ const outcomeByCode: readonly Outcome[] = [
   /* UNAUTHENTICATED */ outcomes.success,
 ];
 
+/** Decides whether a server is believed that says it has not begun a call. */
+export interface RefusalCheck {
+  /** @param mark The value of `notBegunHeader`. */
+  hasNotBegun(mark: unknown): boolean;
+}
+
 /**
  * Returns the outcome of a call that its server answered with the gRPC status `code`. An unknown code counts as UNKNOWN, since gRFC A54
  * leaves that choice to the client.
  *
  * @param entry Reads one entry of the trailers.
- * @param endpoint The endpoint that answered. Trailers that say the call was not begun count only if they carry this endpoint's address, so
- * that a proxy's or another server's trailer is not mistaken for the endpoint's.
+ * @param refusals Decides whether the server is believed that says it has not begun the call.
  */
 export function outcomeOfGrpcStatus(
   code: number,
   entry: (name: string) => unknown,
-  endpoint: Endpoint | undefined,
+  refusals: RefusalCheck | undefined,
 ): Outcome {
   const outcome = outcomeByCode[code] ?? outcomes.status;
   if (outcome.kind !== 'failure') return outcome;
   const pushbackMs = pushbackOf(entry('grpc-retry-pushback-ms'));
-  const mark = entry(notBegunHeader);
-  if (mark !== undefined && endpoint !== undefined && mark === addressMark(endpoint.address, endpoint.port)) {
+  if (refusals?.hasNotBegun(entry(notBegunHeader)) === true) {
     const retryAfter = pushbackMs !== undefined && pushbackMs >= 0 ? { retryAfterMs: pushbackMs } : {};
     return { kind: 'not-started', cause: 'overload', ...retryAfter };
   }

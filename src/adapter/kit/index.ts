@@ -56,7 +56,7 @@ export {
 export { markLasting } from '../../pool/lasting-error.js';
 export { poolDefaults, poolTable } from '../../pool/pool-options.js';
 export type { Subchannel } from '../../pool/subchannel.js';
-export { addressMark, notBegunHeader } from '../../propagation/not-begun.js';
+export { addressMark, connectionMark, notBegunHeader } from '../../propagation/not-begun.js';
 export { checkPriority, isPriority } from '../../propagation/priority.js';
 export { formatDeadline, parseDeadline, shorter } from '../../propagation/propagated.js';
 export { readClusterNames } from '../../resolver/cluster-domain.js';
@@ -110,7 +110,7 @@ export { OpenConnection, socketConnection } from './connection.js';
 export { ConnectionGroup, type GroupMember, type MemberEvents } from './connection-group.js';
 export { type ConnectionCounts, connectionsOption } from './connections-option.js';
 export { type Dial, type DialledConnection, Site } from './dial.js';
-export { outcomeOfGrpcStatus } from './grpc-status.js';
+export { outcomeOfGrpcStatus, type RefusalCheck } from './grpc-status.js';
 export { openSocket, serviceTls } from './open-socket.js';
 export { inheritedPriority, type PropagateOptions, Propagation, remainingOf } from './propagation.js';
 export { type LogPosition, LogPositions, ReplicationLag } from './replication-lag.js';

@@ -2,16 +2,8 @@ import { errorMonitor } from 'node:events';
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
-import {
-  type Balancer,
-  type Clock,
-  type Endpoint,
-  type LoadReport,
-  type Outcome,
-  outcomes,
-  type Priority,
-} from '../../index.js';
-import { announcesReports, explainSilentEnd, outcomeOfAnswer, reportOf } from '../http/answer.js';
+import { type Balancer, type Clock, type Outcome, outcomes, type Priority } from '../../index.js';
+import { explainSilentEnd, outcomeOfAnswer, takeOwnHeaders, withoutOwnHeaders } from '../http/answer.js';
 import { endWithoutSocket, responseOf } from '../http/internals.js';
 import { PendingRequest } from '../http/pending-request.js';
 import { deadlineError, type RequestDeadline } from '../http/request-deadline.js';
@@ -22,8 +14,6 @@ import {
   type CallFacts,
   type CallLease,
   loadReportFormatHeader,
-  loadReportHeader,
-  type ReportAsking,
   type Timed,
 } from '../kit/index.js';
 import { outcomeOfAbort, outcomeOfBroken, refusedAttempt } from './outcome.js';
@@ -64,15 +54,10 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
   /** The request's deadline, if it has one. */
   #deadline: RequestDeadline | undefined;
   #isLate = false;
-  #socket: Socket | undefined;
-  /** The load report in the response; null until the response was read for it. */
-  #report: LoadReport | undefined | null = null;
-  /** The endpoint that the request went to; kept after its lease has ended. */
-  #endpoint: Endpoint | undefined;
-  #reportAsking: ReportAsking | undefined;
+  /** What the head of the response says about the pod; undefined until the head was read. */
+  #verdict: Outcome | undefined;
   /** Whether evenkeel has added the header that asks the pod for a load report. */
   #asksForReport = false;
-  readonly #onResponse = (): void => this.#began();
 
   constructor(owner: CallOwner, request: ClientRequest, key: string | undefined) {
     this.#owner = owner;
@@ -139,9 +124,7 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
   }
 
   send(lease: CallLease<PodAgent>): void {
-    this.#endpoint = lease.endpoint;
-    this.#reportAsking = lease.handle.reportAsking;
-    this.#askForReport(this.#reportAsking.next(this.#owner.askForReports));
+    this.#askForReport(lease.handle.signals.asks(this.#owner.askForReports));
     lease.handle.serve(this);
     this.#hold();
   }
@@ -166,39 +149,31 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
     // called more than once, which costs less than `once`.
     this.request.on(errorMonitor, (error: Error) => this.#over(error));
     this.request.on('close', () => this.#over(undefined));
-    this.request.on('socket', (socket) => this.#listen(socket));
+    this.request.on('information', () => this.lease?.progressed());
+    this.request.prependOnceListener('response', (response) => this.#responded(response));
   }
 
-  /**
-   * Follows the request on its socket. There is no listener for `response`, because Node would then no longer discard a response that
-   * nobody reads.
-   */
-  #listen(socket: Socket): void {
-    this.#socket = socket;
-    socket.once('data', this.#onResponse);
-  }
-
-  /** The response began. Its headers are usually there, because Node has read what just arrived. */
-  #began(): void {
+  /** The head of the response arrived. Runs before the caller's listeners. */
+  #responded(response: IncomingMessage): void {
     const { lease } = this;
     lease?.progressed();
-    const response = responseOf(this.request);
-    if (response === undefined) return;
-    const report = this.#reportOf(response);
-    if (report === undefined) return;
-    lease?.reported(report);
+    if (lease !== undefined) this.#verdict = this.#hear(lease, response);
+    if (takeOwnHeaders(response.headers)) {
+      // Node makes `headersDistinct` of the raw headers, and expects all that arrived.
+      takeOwnHeaders(response.headersDistinct);
+      response.rawHeaders = withoutOwnHeaders(response.rawHeaders) as string[];
+    }
+    // Because of this listener, Node does not discard a response that nobody reads.
+    if (this.request.listenerCount('response') === 0) response.resume();
   }
 
-  #reportOf({ headers }: IncomingMessage): LoadReport | undefined {
-    if (this.#report !== null) return this.#report;
-    const header = headers[loadReportHeader];
-    const report = header === undefined ? undefined : reportOf(header);
-    this.#report = report;
-    if (this.#endpoint !== undefined && announcesReports((name) => headers[name], this.#endpoint)) {
-      this.#reportAsking?.announced();
-    }
-    if (report !== undefined) this.#reportAsking?.reported();
-    return report;
+  #hear(lease: CallLease<PodAgent>, { statusCode = 0, headers }: IncomingMessage): Outcome {
+    const { signals } = lease.handle;
+    const header = (name: string): unknown => headers[name];
+    const report = signals.hear(lease, header);
+    // Nothing else of an ordinary response is read, to save time.
+    if (statusCode < 400 && report === undefined) return outcomes.success;
+    return outcomeOfAnswer(statusCode, header, report, signals);
   }
 
   /**
@@ -213,14 +188,6 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
     else if (request.hasHeader(loadReportFormatHeader)) return;
     else request.setHeader(loadReportFormatHeader, 'TEXT');
     this.#asksForReport = asks;
-  }
-
-  #outcomeOf(response: IncomingMessage): Outcome {
-    const { statusCode = 0, headers } = response;
-    const report = this.#reportOf(response);
-    // Nothing else of an ordinary response is read, to save time.
-    if (statusCode < 400 && report === undefined) return outcomes.success;
-    return outcomeOfAnswer(statusCode, (name) => headers[name], report, this.#endpoint);
   }
 
   refused(error: Error): void {
@@ -254,7 +221,6 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
     const { lease } = this;
     if (lease === undefined) return;
     this.#deadline?.cancel();
-    this.#socket?.off('data', this.#onResponse);
     const response = responseOf(this.request);
     const { socket } = this.request;
     if (response !== undefined) lease.progressed();
@@ -264,7 +230,7 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
     }
     if (response !== undefined) this.#attempts.answeredWith(response.statusCode as number);
     if (response?.complete) {
-      this.#attempts.end(this.#outcomeOf(response), { error });
+      this.#attempts.end(this.#verdict ?? this.#hear(lease, response), { error });
       return;
     }
     if (this.#isLate) {
@@ -287,7 +253,7 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
   /** The connection was upgraded and belongs to the caller from now on. It counts as a running call on its pod until it is closed. */
   #detached(response: IncomingMessage, socket: Socket): void {
     const attempts = this.#attempts;
-    const outcome = this.#outcomeOf(response);
+    const outcome = this.#hear(this.lease as CallLease<PodAgent>, response);
     attempts.answeredWith(response.statusCode as number);
     const lease = attempts.conclude(outcome) as CallLease<PodAgent>;
     // The upgraded connection may end hours from now, so the endpoint's success is confirmed at once.

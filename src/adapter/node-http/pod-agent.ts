@@ -17,7 +17,8 @@ import {
   withoutFreeSockets,
 } from '../http/internals.js';
 import type { PodLink } from '../http/pod-link.js';
-import { afterPendingIo, nodeHttp, type ReportAsking } from '../kit/index.js';
+import type { PodSignals } from '../http/pod-signals.js';
+import { afterPendingIo, nodeHttp } from '../kit/index.js';
 import { IdleSockets, keepAliveMs } from './idle-sockets.js';
 
 /** A request that needs a socket. Exactly one of `served` and `refused` is called, unless the request stops needing a socket before. */
@@ -88,9 +89,8 @@ export class PodAgent extends nodeHttp.Agent {
     return this.#cut;
   }
 
-  /** Decides which requests ask the pod for a load report. */
-  get reportAsking(): ReportAsking {
-    return this.#parts.link.sockets.reportAsking;
+  get signals(): PodSignals {
+    return this.#parts.link.sockets.signals;
   }
 
   /** Whether the socket belongs to the request's caller since an upgrade. */

@@ -1,4 +1,5 @@
 import type { Duplex } from 'node:stream';
+import { withoutOwnHeaders } from '../http/answer.js';
 import type { SharedTimers } from '../kit/index.js';
 import { DiscardedResponse } from './discarded-response.js';
 import { type AttemptHandler, type AttemptOwner, type HandlerV1, markCallersError, mayBeGivenUp } from './handler.js';
@@ -46,7 +47,7 @@ export class AttemptHandlerV1 implements AttemptHandler, HandlerV1 {
       return true;
     }
     try {
-      return this.#handler.onHeaders!(status, headers, resume, statusText);
+      return this.#handler.onHeaders!(status, seenBy(headers), resume, statusText);
     } catch (error) {
       markCallersError(error);
       throw error;
@@ -78,7 +79,7 @@ export class AttemptHandlerV1 implements AttemptHandler, HandlerV1 {
 
   onUpgrade(status: number, headers: unknown, socket: Duplex): void {
     this.#owner.upgraded?.(status, socket);
-    this.#handler.onUpgrade!(status, headers, socket);
+    this.#handler.onUpgrade!(status, seenBy(headers), socket);
   }
 
   onError(error: Error): void {
@@ -98,6 +99,9 @@ export class AttemptHandlerV1 implements AttemptHandler, HandlerV1 {
     this.#client = client;
   }
 }
+
+/** What the caller gets of headers in undici's raw form. */
+const seenBy = (headers: unknown): unknown => (Array.isArray(headers) ? withoutOwnHeaders(headers) : headers);
 
 /** The value of one header in undici's raw form: an array of alternating names and values, as buffers or strings. */
 export function rawHeader(headers: unknown, wanted: string): string | undefined {

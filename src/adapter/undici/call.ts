@@ -1,8 +1,9 @@
 import type { Duplex } from 'node:stream';
 import { type Dispatcher, errors, type Pool } from 'undici';
 import { type Balancer, type Clock, type Lease, type Outcome, outcomes, type Priority } from '../../index.js';
-import { announcesReports, failedBy, type HeaderOf, outcomeOfAnswer, reportOf } from '../http/answer.js';
+import { failedBy, outcomeOfAnswer } from '../http/answer.js';
 import type { Hedging } from '../http/hedging.js';
+import type { HeaderOf, PodSignals } from '../http/pod-signals.js';
 import { deadlineError, type RequestDeadline } from '../http/request-deadline.js';
 import {
   type AskForReports,
@@ -11,9 +12,7 @@ import {
   type AttemptTally,
   type CallFacts,
   type CallLease,
-  loadReportHeader,
   type Propagation,
-  type ReportAsking,
   type SharedTimers,
   type Timed,
 } from '../kit/index.js';
@@ -226,12 +225,8 @@ export class UndiciCall implements AttemptedCall<Pool>, AttemptOwner, Abortable,
 
   /** Notes what the head of a response says about its pod. */
   #hear(lease: CallLease<Pool>, status: number, header: HeaderOf): void {
-    const verdict = outcomeOfAnswer(status, header, reportOf(header(loadReportHeader)), lease.endpoint);
-    this.#verdict = verdict;
-    if (announcesReports(header, lease.endpoint)) askingOf(lease).announced();
-    if (verdict.report === undefined) return;
-    askingOf(lease).reported();
-    lease.reported(verdict.report);
+    const signals = signalsOf(lease);
+    this.#verdict = outcomeOfAnswer(status, header, signals.hear(lease, header), signals);
   }
 
   /** Whether the request goes to another pod, and this response is given up. If so, it has moved. */
@@ -342,7 +337,7 @@ export class UndiciCall implements AttemptedCall<Pool>, AttemptOwner, Abortable,
     // Only a first attempt takes the shortcut, which may lose a request; the last attempt after a loss insists on a new connection.
     const isRepeated = this.#attempts.number === 1 && retries.repeatsLost && isRepeatable(this.#options, retries);
     const isLast = this.#wasReset && this.#attempts.counted >= retries.maxAttempts;
-    const asksForReport = askingOf(lease).next(this.#owner.askForReports);
+    const asksForReport = signalsOf(lease).asks(this.#owner.askForReports);
     const withReportHeader = asksForReport ? askForReport(this.#options) : this.#options;
     const options = isLast ? needingNewConnection(withReportHeader) : withReportHeader;
     const attempt = this.#caller.attempt(this);
@@ -389,7 +384,7 @@ export class UndiciCall implements AttemptedCall<Pool>, AttemptOwner, Abortable,
   }
 }
 
-/** Returns what decides whether a request on this lease asks for a load report. All leases of a dispatcher are on evenkeel's own pools. */
-function askingOf({ handle }: CallLease<Pool>): ReportAsking {
-  return (handle as PodPool | Http2Pool).reportAsking;
+/** All leases of a dispatcher are on evenkeel's own pools. */
+function signalsOf({ handle }: CallLease<Pool>): PodSignals {
+  return (handle as PodPool | Http2Pool).signals;
 }

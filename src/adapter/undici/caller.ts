@@ -1,7 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type Dispatcher, errors } from 'undici';
-import type { HeaderOf } from '../http/answer.js';
+import { takeOwnHeaders, withoutOwnHeaders } from '../http/answer.js';
+import type { HeaderOf } from '../http/pod-signals.js';
 import type { SharedTimers } from '../kit/index.js';
 import { AttemptHandlerV1 } from './attempt-v1.js';
 import { DiscardedResponse } from './discarded-response.js';
@@ -186,6 +187,7 @@ export class AttemptHandlerV2 implements AttemptHandler, HandlerV2 {
         caller.handler.onResponseStarted?.();
       }
     }
+    hideOwnHeaders(controller, headers);
     try {
       caller.handler.onResponseStart?.(caller, status, headers, statusText);
     } catch (error) {
@@ -217,7 +219,8 @@ export class AttemptHandlerV2 implements AttemptHandler, HandlerV2 {
     this.#caller.handler.onResponseEnd?.(this.#caller, trailers);
   }
 
-  onRequestUpgrade(_controller: Controller, status: number, headers: IncomingHttpHeaders, socket: Duplex): void {
+  onRequestUpgrade(controller: Controller, status: number, headers: IncomingHttpHeaders, socket: Duplex): void {
+    hideOwnHeaders(controller, headers);
     // The caller's handler is called first: undici's own handlers abort here if the upgrade was refused, and over HTTP/2 every response
     // arrives this way.
     try {
@@ -254,6 +257,14 @@ export class AttemptHandlerV2 implements AttemptHandler, HandlerV2 {
   onClient(client: PodClient): void {
     this.#client = client;
   }
+}
+
+/** Hides evenkeel's own headers from whoever reads the response's headers in either form. */
+function hideOwnHeaders(controller: Controller, headers: IncomingHttpHeaders): void {
+  if (!takeOwnHeaders(headers)) return;
+  const { rawHeaders } = controller;
+  if (Array.isArray(rawHeaders)) controller.rawHeaders = withoutOwnHeaders<unknown>(rawHeaders) as Buffer[];
+  else if (rawHeaders !== null) takeOwnHeaders(rawHeaders as IncomingHttpHeaders);
 }
 
 /** A caller with a handler of the older form, for an undici that takes that form: nothing is translated, and headers are parsed once. */

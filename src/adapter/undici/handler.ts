@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Dispatcher } from 'undici';
-import type { HeaderOf } from '../http/answer.js';
+import type { HeaderOf } from '../http/pod-signals.js';
 import { loadReportHeader, reportsHeader, type SharedTimers } from '../kit/index.js';
 import { coreTakesHandlerV1 } from './internals.js';
 import type { PodRequest } from './pod-pool.js';

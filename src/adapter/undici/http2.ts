@@ -1,7 +1,8 @@
 import type { Socket } from 'node:net';
 import { type Dispatcher, errors, Pool } from 'undici';
 import type { Clock } from '../../index.js';
-import { afterPendingIo, ReportAsking } from '../kit/index.js';
+import { PodSignals } from '../http/pod-signals.js';
+import { afterPendingIo } from '../kit/index.js';
 import { http2SessionOf } from './internals.js';
 import { ownOptions } from './request-options.js';
 
@@ -18,8 +19,7 @@ export class Http2Pool extends Pool {
    * upgrades to nothing else.
    */
   readonly #upgradesHttp1: boolean;
-  /** Decides which requests ask the pod for a load report, as `PodPool.reportAsking` does. */
-  readonly reportAsking: ReportAsking;
+  readonly signals: PodSignals;
   /** The pod's sockets that carry HTTP/2 sessions. */
   readonly #sockets = new Set<Socket>();
   /** How many bytes arrived from the pod on sockets that are closed by now. */
@@ -31,12 +31,12 @@ export class Http2Pool extends Pool {
     origin: URL | string,
     options: Pool.Options,
     http1: Pool,
-    reportAsking: ReportAsking = new ReportAsking(),
+    signals: PodSignals = new PodSignals(() => []),
   ) {
     super(origin, options);
     this.http1 = http1;
     this.#upgradesHttp1 = new URL(origin).protocol === 'http:';
-    this.reportAsking = reportAsking;
+    this.signals = signals;
   }
 
   /**

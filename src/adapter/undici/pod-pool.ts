@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { type buildConnector, Client, type Dispatcher, Pool } from 'undici';
-import { ReportAsking } from '../kit/index.js';
+import { PodSignals } from '../http/pod-signals.js';
 import { isBusy, isConnected, isParserPaused, markNeedsDrain, needDrainSymbol } from './internals.js';
 
 /** The error codes of a connection that the other side closed without notice. */
@@ -179,13 +179,12 @@ export class PodPool extends Pool {
   /** How many requests are queued in the Pool. They go before any request on the shortcut. */
   #queued = 0;
   #hurries = true;
-  /** Decides which requests ask the pod for a load report. */
-  readonly reportAsking: ReportAsking;
+  readonly signals: PodSignals;
 
-  constructor(origin: URL, options: Pool.Options, reportAsking: ReportAsking = new ReportAsking()) {
+  constructor(origin: URL, options: Pool.Options, signals: PodSignals = new PodSignals(() => [])) {
     const factory = (own: URL, client: object): PodClient => new PodClient(own, client, this);
     super(origin, { ...options, factory });
-    this.reportAsking = reportAsking;
+    this.signals = signals;
     this.#needDrain = needDrainSymbol(this);
     // undici's Pool drops a client that could not connect, and creates another.
     this.on('connectionError', (_origin, targets) => {

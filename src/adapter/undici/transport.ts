@@ -186,7 +186,7 @@ function http1User(parts: UndiciPodParts, link: PodLink): PodUser<Pool> {
     if (isHttp2(socket)) delayEnd(socket);
   });
   const options = { ...pool, connect, connections: limitOf(connections) };
-  return poolUser(parts, link, [new PodPool(dial.origin, options, link.sockets.reportAsking)]);
+  return poolUser(parts, link, [new PodPool(dial.origin, options, link.sockets.signals)]);
 }
 
 /**
@@ -208,10 +208,10 @@ function http2User(parts: UndiciPodParts, link: PodLink): PodUser<Pool> {
     connections: limitOf(connections),
     connect: (_options, supplied) => dialFor(link, () => {}, supplied, dialHttp1),
   };
-  const http1 = new PodPool(dial.origin, http1Options, link.sockets.reportAsking);
+  const http1 = new PodPool(dial.origin, http1Options, link.sockets.signals);
   const factory = (origin: URL, own: Pool.Options): PodClient => new PodClient(origin, own);
   const options = { ...pool, connect: connectorOf(link, opened), connections: 1, factory };
-  const sessions = new Http2Pool(dial.origin, options, http1, link.sockets.reportAsking);
+  const sessions = new Http2Pool(dial.origin, options, http1, link.sockets.signals);
   // The real clock is used even in tests, because undici's PINGs follow real time.
   const stopWatch = sessions.watchSilence(systemClock, () => link.sockets.dropSpare());
   return poolUser(parts, link, [sessions, http1], stopWatch);

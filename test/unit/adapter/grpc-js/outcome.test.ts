@@ -1,6 +1,8 @@
 import { Metadata, status } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
 import { outcomeOf } from '../../../../src/adapter/grpc-js/outcome.js';
+import { createEndpoint } from '../../../../src/index.js';
+import { connectionMark, notBegunHeader } from '../../../../src/propagation/not-begun.js';
 
 /** Trailers as a server sends them. */
 function trailers(entries: Readonly<Record<string, string>> = {}): Metadata {
@@ -60,6 +62,16 @@ describe('a status from a server', () => {
     const ended = { code: status.OK, details: '', metadata: trailers(), quiet: false };
     expect(outcomeOf(ended, report)).toEqual({ kind: 'success', report });
   });
+});
+
+it('a refusal counts with the mark of the server, and not with that of a server behind it', () => {
+  const endpoint = createEndpoint({ address: '10.0.0.1', port: 80 });
+  const refused = (address: string) => {
+    const metadata = trailers({ [notBegunHeader]: connectionMark(address, 80, 40_000) });
+    return outcomeOf({ code: status.RESOURCE_EXHAUSTED, details: 'busy', metadata, quiet: false, endpoint });
+  };
+  expect(refused('10.0.0.1')).toEqual({ kind: 'not-started', cause: 'overload' });
+  expect(refused('10.0.0.2')).toEqual({ kind: 'failure', cause: 'overload' });
 });
 
 describe('a status from grpc-js itself', () => {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { explainHttp2Answer, outcomeOfAnswer, parseRetryAfter, reportOf } from '../../../../src/adapter/http/answer.js';
+import { explainHttp2Answer, outcomeOfAnswer, parseRetryAfter } from '../../../../src/adapter/http/answer.js';
+import { reportOf } from '../../../../src/adapter/http/pod-signals.js';
 import { createEndpoint } from '../../../../src/endpoint/endpoint.js';
 
 const answer = (status: number, headers: Record<string, unknown> = {}): unknown =>

@@ -1,11 +1,16 @@
 import { describe, expect, it } from 'vitest';
-import { addressMark, notBegunHeader } from '../../../../src/propagation/not-begun.js';
-import { type ArrivedRequest, type Caller, HedgeFixture } from '../../../support/fixtures/fake-pod-pool.js';
+import { connectionMark, notBegunHeader } from '../../../../src/propagation/not-begun.js';
+import {
+  type ArrivedRequest,
+  type Caller,
+  CLIENT_PORT,
+  HedgeFixture,
+} from '../../../support/fixtures/fake-pod-pool.js';
 
 describe('the response of a pod that refused a request before it began', () => {
   const refuse = (request: ArrivedRequest): ArrivedRequest => {
     const { address, port } = request.endpoint;
-    return request.head(503, { [notBegunHeader]: addressMark(address, port) });
+    return request.head(503, { [notBegunHeader]: connectionMark(address, port, CLIENT_PORT) });
   };
   async function refused(): Promise<{ fixture: HedgeFixture; caller: Caller; first: ArrivedRequest; timers: number }> {
     const fixture = await new HedgeFixture(2).ready();
