@@ -7,9 +7,11 @@ import { readOptions, USAGE, UsageError } from './options.js';
 import { startPageServer } from './page-server.js';
 import { createPlayground } from './playground.js';
 import { playScenario } from './scenario.js';
-import { busiestPod, busyMachineNote } from './state.js';
-import { formatSums, formatTables, judge } from './table.js';
+import { busiestPod } from './state.js';
+import { formatSums, formatTables } from './table.js';
 import { startTerminal } from './terminal.js';
+import { OutOfTime } from './traffic.js';
+import { judge } from './verdict.js';
 
 const LOOK_MS = 1_000;
 
@@ -48,16 +50,19 @@ async function once(options) {
   log.add(`starting ${options.pods} pods and the clients for ${names}`);
   const playground = createPlayground(options, log, fail);
   endings.push(() => playground.close());
-  const started = await playground.start(options.protocols);
+  const started = await playground.start(options.protocols).catch((error) => {
+    if (!(error instanceof OutOfTime)) throw error;
+    console.log(`\nnot judged: this machine is busy: ${error.message}`);
+    return [];
+  });
   const results = await playScenario(started, options.perSecondOf, (text) => log.add(text));
-  const rows = results.flatMap((result) => result.rows);
-  const failures = judge(rows, options.picker);
-  console.log(`\n${formatTables(results)}\n\n${formatSums(results)}`);
-  for (const failure of failures) console.error(failure);
-  const latest = started.flatMap(({ traffic }) => traffic.clients.map(({ name }) => traffic.boardOf(name).latestMs));
-  const note = busyMachineNote(Math.max(...latest));
-  if (note !== '') console.error(note);
-  await end(failures.length === 0 ? 0 : 1);
+  const { lost, uneven, notJudged } = judge(
+    results.flatMap((result) => result.rows),
+    options.picker,
+  );
+  if (results.length > 0) console.log(`\n${formatTables(results)}\n\n${formatSums(results)}`);
+  for (const line of [...lost, ...uneven, ...notJudged]) console.log(line);
+  await end(lost.length === 0 ? 0 : 1);
 }
 
 /** @param {Options} options */

@@ -4,7 +4,7 @@ import { createCluster } from './cluster.js';
 import { createMariadbHome } from './mariadb-home.js';
 import { protocols } from './protocols.js';
 import { describeState } from './state.js';
-import { startTraffic } from './traffic.js';
+import { OutOfTime, startTraffic } from './traffic.js';
 
 // Above this share of the pods' capacity, chance alone makes queues that say nothing about a client.
 const BUSY_RATIO = 0.7;
@@ -61,7 +61,7 @@ export function createPlayground(options, log, onDeath) {
     if (closed) await cluster.close();
     const deadline = performance.now() + READY_TIMEOUT_MS;
     while (!cluster.settled() && !closed) {
-      if (performance.now() > deadline) throw new Error(`the pods were not ready in ${READY_TIMEOUT_MS / 1_000} s`);
+      if (performance.now() > deadline) throw new OutOfTime(`the pods were not ready in ${READY_TIMEOUT_MS / 1_000} s`);
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
     return cluster;
@@ -78,6 +78,7 @@ export function createPlayground(options, log, onDeath) {
       context: { ...cluster.context, ...(options.picker && { picker: options.picker }) },
       perSecond: options.perSecondOf(protocol),
       seed: SEED,
+      isWell: (name) => cluster.pods().find((pod) => pod.name === name)?.state === 'ready',
       onEvent,
       onDeath,
     });

@@ -4,14 +4,17 @@
  *
  * Every phase has two parts. First something happens, until all pods are ready again. Then comes a window in which all pods are
  * ready; only there the spread is counted. Requests, latency and errors are those of the whole phase. Long-lived connections are
- * counted at its end, which waits until evenkeel's are even.
+ * counted at its end, which waits until evenkeel's are even. A phase that goes wrong says so, and the next one begins.
  */
+import { availableParallelism, loadavg } from 'node:os';
 import { cutCount, errorCount, maxOverMean } from './board.js';
 import { Histogram } from './histogram.js';
 import { isBalanced } from './protocols.js';
 import { busiestPod, describeState } from './state.js';
 
-const WINDOW_MS = 2_000;
+// The default picker is even over whole turns of its ring, 331 ms for each pod.
+const TURN_MS_PER_POD = 331;
+const TURNS = 2;
 // At a tenth of the rate the windows hold fewer requests instead of lasting forever; the verdict takes that into account.
 const MAX_STRETCH = 4;
 const SETTLE_TIMEOUT_MS = 30_000;
@@ -23,6 +26,8 @@ const NEWS_TIMEOUT_MS = 12_000;
 const NEWS_MS = 250;
 // evenkeel checks every five seconds or so whether long-lived connections are even.
 const EVEN_TIMEOUT_MS = 12_000;
+// With more processes than this that want to run, per core, what a phase shows is the machine.
+const CROWDED = 4;
 // What the verdict tolerates. Connections are few, so one more on a pod matters.
 const EVEN_RATIO = 1.2;
 
@@ -84,16 +89,17 @@ async function playOne(cluster, traffics, perSecondOf, progress) {
     // The first phase began with the traffic.
     const before = phases.length === 0 ? 0 : await nextSegment();
     await sleep(CALM_MS); // requests of the last phase end before anything happens in this one
-    act(cluster, traffics);
-    await until(() => cluster.settled(), SETTLE_TIMEOUT_MS, `the pods did not all become ready (${name})`);
-    // On a busy machine news travels slowly. The window starts when evenkeel has asked every pod, but waits no longer than that: with
-    // little to do the default leaves a pod unasked for so long that its connections end.
+    let trouble = attempt(() => act(cluster, traffics));
+    if (!(await waitFor(() => cluster.settled(), SETTLE_TIMEOUT_MS))) {
+      trouble ??= `the pods did not all become ready in ${SETTLE_TIMEOUT_MS / 1_000} s`;
+    }
+    // On a busy machine news travels slowly. The window starts when evenkeel has asked every pod, but waits no longer than that.
     await waitFor(() => traffics.every((traffic) => asksEveryPod(cluster, traffic)), NEWS_TIMEOUT_MS);
     await sleep(NEWS_MS);
     const window = await nextSegment();
-    await sleep(WINDOW_MS * stretch);
+    await sleep(cluster.pods().length * TURN_MS_PER_POD * TURNS * stretch);
     await untilEven(cluster, traffics);
-    phases.push({ name, before, window, pods: cluster.pods() });
+    phases.push({ name, before, window, pods: cluster.pods(), trouble, crowded: isCrowded() });
   }
   const after = await nextSegment();
   const segments = Array.from({ length: after }, (_, segment) => segment);
@@ -101,12 +107,24 @@ async function playOne(cluster, traffics, perSecondOf, progress) {
     traffics.every((traffic) =>
       traffic.clients.every(({ name }) => segments.every((segment) => unended(traffic, name, segment) === 0)),
     );
-  await until(allEnded, LAST_ANSWERS_TIMEOUT_MS, 'some requests never ended');
+  await waitFor(allEnded, LAST_ANSWERS_TIMEOUT_MS);
   return traffics.map((traffic) => ({
     protocol: traffic.protocol,
     rows: phases.flatMap((phase) => traffic.clients.map(({ name }) => sumUp(traffic, name, phase))),
   }));
 }
+
+/** What went wrong, if something did. @param {() => void} act */
+function attempt(act) {
+  try {
+    act();
+    return undefined;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+
+const isCrowded = () => (loadavg()[0] ?? 0) / availableParallelism() > CROWDED;
 
 /** Whether every pod has a connection of every client that asks all pods. @param {Cluster} cluster @param {Traffic} traffic */
 const asksEveryPod = (cluster, { protocol, clients }) =>
@@ -134,10 +152,10 @@ function unended(traffic, client, segment) {
   return totals.requests - totals.latency.total - totals.leftOut - errorCount(totals);
 }
 
-/** @typedef {{ name: string, before: number, window: number, pods: readonly PodView[] }} Phase before, window: segments of time */
+/** @typedef {{ name: string, before: number, window: number, pods: readonly PodView[], trouble: string | undefined, crowded: boolean }} Phase before, window: segments of time */
 
 /** @param {Traffic} traffic @param {string} client @param {Phase} phase */
-function sumUp(traffic, client, { name, before, window, pods }) {
+function sumUp(traffic, client, { name, before, window, pods, trouble, crowded }) {
   const { protocol } = traffic;
   const parts = [before, window].map((segment) => traffic.boardOf(client).segment(segment));
   const latency = new Histogram();
@@ -152,10 +170,17 @@ function sumUp(traffic, client, { name, before, window, pods }) {
     : traffic.boardOf(client).segment(window).pods;
   const perPod = pods.map((pod) => counts.get(pod.name) ?? 0);
   const meanPerPod = perPod.reduce((total, count) => total + count, 0) / pods.length;
+  const everyone = traffic.clients.flatMap((own) =>
+    [before, window].map((segment) => traffic.boardOf(own.name).segment(segment)),
+  );
+  const isBusy = crowded || everyone.some(({ leftOut }) => leftOut > 0);
   return {
     phase: name,
     protocol,
     client,
+    /** Why the phase shows nothing about any client; undefined if it does. */
+    notJudged: trouble ?? (isBusy ? 'this machine is busy' : undefined),
+    unended: [before, window].reduce((total, segment) => total + unended(traffic, client, segment), 0),
     requests: parts.reduce((total, part) => total + part.requests, 0),
     perPod,
     maxOverMean:
@@ -184,9 +209,4 @@ async function waitFor(condition, timeoutMs) {
     await sleep(POLL_MS);
   }
   return true;
-}
-
-/** @param {() => boolean} condition @param {number} timeoutMs @param {string} trouble */
-async function until(condition, timeoutMs, trouble) {
-  if (!(await waitFor(condition, timeoutMs))) throw new Error(trouble);
 }

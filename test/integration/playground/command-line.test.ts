@@ -47,7 +47,7 @@ describe('options of the playground', () => {
     [['--pods', '99'], 'not "99"'],
     [['--port', '70000'], '--port'],
     [['--picker', 'best'], '--picker must be one of p2c,'],
-    [['--protocol', 'smtp'], '--protocol must be some of http, grpc, mysql, websocket, or all, not "smtp"'],
+    [['--protocol', 'smtp'], '--protocol must be some of grpc, http, mysql, websocket, or all, not "smtp"'],
     [['--once', '--port', '8080'], '--once'],
     [['--no-page', '--open'], '--no-page'],
   ])('%j exits with code 2 and the reason', async (options, message) => {

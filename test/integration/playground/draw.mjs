@@ -13,9 +13,9 @@ import { findCommand, installHint, systemPackages } from '../../../scripts/syste
 const root = new URL('../../../', import.meta.url);
 /** What is shown of a protocol: the key of its tab, that of what happens to its pods first, and options of the playground. */
 const pictures = {
-  http: { file: 'playground.png', tab: '1', options: [] },
-  grpc: { file: 'playground-grpc.png', tab: '2', action: '+', options: ['--picker', 'round-robin'] },
-  mysql: { file: 'playground-mysql.png', tab: '3', action: 'r', options: ['--picker', 'round-robin'] },
+  http: { file: 'playground.png', tab: '2', options: [] },
+  grpc: { file: 'playground-grpc.png', tab: '1', action: '+', options: [] },
+  mysql: { file: 'playground-mysql.png', tab: '3', action: 'r', options: [] },
   websocket: { file: 'playground-websocket.png', tab: '4', action: '+', options: [] },
 };
 const named = process.argv.slice(2);

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 
 interface Row {
-  readonly protocol: { readonly title: string; readonly requests: string };
+  readonly protocol: { readonly title: string; readonly requests: string; readonly longLived?: boolean };
   readonly phase: string;
   readonly client: string;
   readonly requests: number;
@@ -10,6 +10,9 @@ interface Row {
   readonly maxOverMeanLimit: number;
   readonly errors: number;
   readonly errorKinds: ReadonlyMap<string, number>;
+  readonly unended: number;
+  readonly cut: number;
+  readonly notJudged: string | undefined;
 }
 
 interface Histogram {
@@ -61,7 +64,12 @@ const { Core } = (await load('pods/core.js')) as {
   Core: new () => { work(workMs: number, isGone: () => boolean): Promise<void> };
 };
 const { seededRandom } = (await load('clients/arrivals.js')) as { seededRandom: (seed: number) => () => number };
-const { judge } = (await load('table.js')) as { judge: (rows: readonly Row[], picker?: string) => string[] };
+interface Verdict {
+  readonly lost: readonly string[];
+  readonly uneven: readonly string[];
+  readonly notJudged: readonly string[];
+}
+const { judge } = (await load('verdict.js')) as { judge: (rows: readonly Row[], picker?: string) => Verdict };
 
 describe('the figures in the playground', () => {
   test('a quantile is right within 4 %, also after transfer between processes', () => {
@@ -194,8 +202,9 @@ describe('the core of a pod', () => {
 });
 
 describe('the verdict after --once', () => {
+  const protocol = { title: 'HTTP', requests: 'requests' };
   const good: Row = {
-    protocol: { title: 'HTTP', requests: 'requests' },
+    protocol,
     phase: 'kill -9',
     client: 'evenkeel',
     requests: 900,
@@ -204,36 +213,74 @@ describe('the verdict after --once', () => {
     maxOverMeanLimit: 1.4,
     errors: 0,
     errorKinds: new Map(),
+    unended: 0,
+    cut: 0,
+    notJudged: undefined,
   };
+  const ordinary: Row = { ...good, client: 'ordinary', maxOverMean: 2 };
+  const BUSY = 'this machine is busy';
+  const lose = (kind: string, count = 1): Partial<Row> => ({ errors: count, errorKinds: new Map([[kind, count]]) });
+  const verdictOn = (own: Partial<Row>, other: Partial<Row> = {}, picker?: string): Verdict =>
+    judge(
+      [
+        { ...ordinary, ...other },
+        { ...good, ...own },
+      ],
+      picker,
+    );
 
   test('holds for a run without loss and evenly spread', () => {
-    expect(judge([good])).toEqual([]);
+    expect(verdictOn({})).toEqual({ lost: [], uneven: [], notJudged: [] });
   });
 
-  test.each([
-    ['a lost request', { errors: 1, errorKinds: new Map([['ECONNRESET', 1]]) }, undefined, 'lost 1 of 900'],
+  test.each<[string, Partial<Row>, string]>([
+    ['a lost request', lose('ECONNRESET'), 'HTTP, kill -9: evenkeel lost 1 of 900 requests (1 × ECONNRESET)'],
+    ['a request that ran out of time', lose('no answer in 3 s'), 'lost 1 of 900'],
+    ['a request that never ended', { unended: 2 }, 'never ended 2 of 900'],
+    [
+      'a connection that was cut before the pod was to go',
+      { phase: 'rolling update', protocol: { ...protocol, longLived: true }, cut: 3 },
+      'had 3 connections that ended without a close frame',
+    ],
+  ])('says that evenkeel lost, after %s, even if the ordinary client did, too', (_what, own, message) => {
+    expect(verdictOn(own, lose('ECONNRESET', 9)).lost.join()).toContain(message);
+  });
+
+  test.each<[string, Partial<Row>, string | undefined, string]>([
     ['an uneven spread', { maxOverMean: 1.41 }, undefined, 'above 1.400'],
     ['no answer at all', { maxOverMean: Number.NaN }, undefined, 'NaN'],
     ['turns not kept', {}, 'round-robin', 'above 1.010'],
-  ])('does not hold after %s', (_what, change, picker, message) => {
-    expect(judge([{ ...good, ...change }], picker).join()).toContain(message);
+  ])('says that requests were spread unevenly after %s, which is no loss', (_what, own, picker, message) => {
+    const { lost, uneven } = verdictOn(own, {}, picker);
+    expect(lost).toEqual([]);
+    expect(uneven.join()).toContain(message);
   });
 
   test('holds where kill -9 cut off answers that had begun, and nothing else was lost', () => {
     const begun: [string, number] = ['UNAVAILABLE, its answer had begun', 2];
-    expect(judge([{ ...good, errors: 2, errorKinds: new Map([begun]) }])).toEqual([]);
+    expect(verdictOn({ errors: 2, errorKinds: new Map([begun]) }).lost).toEqual([]);
     const more = new Map([begun, ['UNAVAILABLE', 1] as [string, number]]);
-    expect(judge([{ ...good, errors: 3, errorKinds: more }]).join()).toContain('lost 3 of 900');
+    expect(verdictOn({ errors: 3, errorKinds: more }).lost.join()).toContain('lost 3 of 900');
   });
 
-  test('expects even counts of the default picker up to three pods: a single client prefers some of more', () => {
-    const uneven = { ...good, perPod: [200, 100, 50, 30], maxOverMean: 2.1 };
-    expect(judge([uneven])).toEqual([]);
-    expect(judge([uneven], 'p2c').join()).toContain('above 1.400');
-    expect(judge([{ ...uneven, maxOverMean: Number.NaN }]).join()).toContain('NaN');
+  test.each<[string, Partial<Row>, Partial<Row>]>([
+    ['what ran out of time', lose('no answer in 3 s'), {}],
+    ['what the ordinary client lost, too', lose('ECONNRESET'), lose('ECONNRESET', 4)],
+    ['how even it was', { maxOverMean: 1.9 }, {}],
+    ['what had not ended', { unended: 3 }, {}],
+  ])('does not judge on a busy machine %s, and says so once', (_what, own, other) => {
+    const registered = { ...good, client: 'registered', notJudged: BUSY };
+    const both = judge([{ ...ordinary, ...other, notJudged: BUSY }, registered, { ...good, ...own, notJudged: BUSY }]);
+    expect(both).toEqual({ lost: [], uneven: [], notJudged: [`HTTP, kill -9: not judged: ${BUSY}`] });
+  });
+
+  test('says on a busy machine, too, what evenkeel lost where the ordinary client had an answer', () => {
+    const own = { ...lose('ECONNRESET'), notJudged: BUSY };
+    expect(verdictOn(own, { notJudged: BUSY }).lost.join()).toContain('lost 1 of 900');
   });
 
   test.each(['ordinary', 'round-robin'])('is about evenkeel alone: %s may lose requests', (client) => {
-    expect(judge([{ ...good, client, errors: 9, maxOverMean: 3 }])).toEqual([]);
+    const own = { ...good, client, errors: 9, maxOverMean: 3 };
+    expect(judge([own])).toEqual({ lost: [], uneven: [], notJudged: [] });
   });
 });
