@@ -1,4 +1,3 @@
-import type { Endpoint } from '../endpoint/endpoint.js';
 import { asError } from '../errors.js';
 import {
   absoluteName,
@@ -14,17 +13,24 @@ import type { Target } from '../resolver/target-grammar.js';
 import { systemClock } from '../runtime/clock.js';
 import { readLeftClients } from './admin-page.js';
 import type { DoctorCommand } from './command-line.js';
-import { diagnose } from './diagnose.js';
 import { usable } from './endpoints.js';
+import { diagnose } from './findings.js';
 import { follow, printEvent } from './follow.js';
 import { loadKubeConfig } from './load-kube-config.js';
 import { printReport } from './print.js';
 import { probeApi } from './probe-api.js';
 import { probeConnections } from './probe-connect.js';
-import { probeDns, probeNamespace } from './probe-dns.js';
-import { probeHttp2 } from './probe-http2.js';
+import { probeClusterIPs, probeDns, probeNamespace } from './probe-dns.js';
 import { probeResolver } from './probe-resolver.js';
-import { type Diagnosis, exitCodes, type Facts, type ProcessFacts } from './report.js';
+import {
+  type ClusterIPFacts,
+  type ConnectFacts,
+  type Diagnosis,
+  exitCodes,
+  type Facts,
+  type Http2Facts,
+  type ProcessFacts,
+} from './report.js';
 
 /** Where a command writes its output, and the signal that ends it. */
 export interface CommandContext {
@@ -61,7 +67,7 @@ async function examine(command: DoctorCommand, ended: AbortSignal): Promise<Fact
   timer.ref();
   const signal = AbortSignal.any([limit.signal, ended]);
   const names = await namesFor(command);
-  const [api, dns, namespace, use, process] = await Promise.all([
+  const [api, dns, namespace, use, app] = await Promise.all([
     examineApi(command, names, signal),
     examineDns(command, names, signal),
     examineNamespace(command, names, signal),
@@ -70,12 +76,33 @@ async function examine(command: DoctorCommand, ended: AbortSignal): Promise<Fact
   ]);
   timer.cancel();
   const tried = command.connect ? usable(use.endpoints ?? []) : [];
-  const [connections, http2] = await Promise.all([probeConnections(tried), examineHttp2(command, tried[0])]);
-  return { api, dns, namespace, use, hostFamilies: [...hostFamilies()].sort(), connections, http2, process };
+  const [connections, clusterIPs] = await Promise.all([
+    probeConnections(tried, command.tlsHost),
+    examineAddresses(command, names, { dns, use }),
+  ]);
+  const http2 = http2Of(connections);
+  const hosts = [...hostFamilies()].sort();
+  return { api, dns, namespace, use, hostFamilies: hosts, connections, clusterIPs, http2, process: app };
 }
 
-async function examineHttp2({ tlsHost }: DoctorCommand, pod: Endpoint | undefined): Promise<Facts['http2']> {
-  return tlsHost === undefined || pod === undefined ? undefined : probeHttp2(pod, tlsHost);
+/** Looks for cluster IPs among addresses of which nothing else says what they are. */
+async function examineAddresses(
+  { parsed, options }: DoctorCommand,
+  { domain }: Names,
+  { dns, use }: Pick<Facts, 'dns' | 'use'>,
+): Promise<readonly ClusterIPFacts[]> {
+  const isKnown =
+    parsed.kind === 'kubernetes' || use.mode === 'slices' || ['pods', 'cluster-ip'].includes(dns?.kind ?? '');
+  const addresses = isKnown ? [] : (use.endpoints ?? []).map(({ address }) => address);
+  return probeClusterIPs([...new Set(addresses)], domain, options.dns?.servers);
+}
+
+/** Says whether a pod chooses HTTP/2 where it is offered, and whether the `fetch` of this Node offers it. */
+function http2Of(connections: readonly ConnectFacts[]): Http2Facts | undefined {
+  const chosen = connections.find(({ tls }) => tls?.protocol === 'h2');
+  // undici 8 offers HTTP/2 by itself; Node 26 is the first Node that contains it.
+  const major = Number.parseInt(process.versions.undici ?? '0', 10);
+  return chosen && { endpoint: chosen.endpoint, node: process.versions.node, isOffered: major >= 8 };
 }
 
 async function probeAdmin(url: URL, signal: AbortSignal): Promise<ProcessFacts> {
@@ -136,7 +163,7 @@ async function examineDns(
 
 function toJson(
   target: string,
-  { api, dns, namespace, use, connections, http2, process }: Facts,
+  { api, dns, namespace, use, connections, clusterIPs, http2, process }: Facts,
   { outcome, summary, todo }: Diagnosis,
 ): object {
   const endpoints = use.endpoints?.map(({ address, port, uid, name, zone, nodeName, conditions }) => ({
@@ -158,6 +185,7 @@ function toJson(
     namespace,
     use: { ...use, endpoints },
     connections,
+    clusterIPs,
     http2,
     process,
     todo,

@@ -11,7 +11,7 @@ import { readService } from '../resolver/kubernetes/slices/service-ports.js';
 import { listSlices } from '../resolver/kubernetes/watch/slice-list.js';
 import { type KubernetesSettings, noPod } from '../resolver/target.js';
 import { systemClock } from '../runtime/clock.js';
-import type { ApiFacts, Permission } from './report.js';
+import { type ApiFacts, noToken, type Permission } from './report.js';
 
 const notAsked: Permission = { state: 'not-asked' };
 const allowed: Permission = { state: 'allowed' };
@@ -30,7 +30,7 @@ export async function probeApi(settings: KubernetesSettings, subject: Subject, s
     if (apiServer !== undefined) access = explicitAccess(apiServer, credentials);
     else if (kubeConfig !== undefined) access = kubeConfigAccess(kubeConfig);
     else if (await inClusterAvailable(inCluster)) access = inClusterAccess(inCluster);
-    else return { ...unknown, server: undefined, reason: noPod };
+    else return { ...unknown, server: undefined, reason: process.env.KUBERNETES_SERVICE_HOST ? noToken : noPod };
   } catch (error) {
     return { ...unknown, server: undefined, reason: asError(error).message };
   }

@@ -5,7 +5,7 @@ import { nodeDnsClient } from '../resolver/dns-client.js';
 import { codeOf } from '../resolver/dns-lookup.js';
 import { AddressKind } from '../resolver/single-address.js';
 import { systemClock } from '../runtime/clock.js';
-import type { DnsAnswerFacts, DnsFacts, NamespaceFacts } from './report.js';
+import type { ClusterIPFacts, DnsAnswerFacts, DnsFacts, NamespaceFacts } from './report.js';
 
 const patience = { timeoutMs: 2_000, tries: 2 };
 
@@ -68,20 +68,41 @@ export async function probeNamespace(
   const client = nodeDnsClient({ servers, ...patience });
   const cancel = (): void => client.cancel();
   signal.addEventListener('abort', cancel, { once: true });
-  const [inNamespace, sure] = await Promise.all(
+  const [answer, control] = await Promise.all(
     [namespace, 'default'].map((name) => query(() => client.resolve4(`${name}.svc.${domain}.`))),
   );
   signal.removeEventListener('abort', cancel);
   const state =
-    sure?.error !== 'ENODATA'
+    control?.error !== 'ENODATA'
       ? 'unknown'
-      : inNamespace?.error === 'ENOTFOUND'
+      : answer?.error === 'ENOTFOUND'
         ? 'missing'
-        : inNamespace?.error === 'ENODATA'
+        : answer?.error === 'ENODATA'
           ? 'known'
           : 'unknown';
   return { name: namespace, state };
 }
+
+/**
+ * Finds out which addresses are cluster IPs: their reverse records name a Service, while those of pods name the pod. Never rejects.
+ */
+export async function probeClusterIPs(
+  addresses: readonly string[],
+  domain: string,
+  servers: readonly string[] | undefined,
+): Promise<readonly ClusterIPFacts[]> {
+  const resolver = new dns.Resolver({ timeout: patience.timeoutMs, tries: 1 });
+  if (servers !== undefined) resolver.setServers([...servers]);
+  const found = addresses.slice(0, MAX_REVERSE).map(async (address) => {
+    const names = await resolver.reverse(address).catch(() => []);
+    const service = names.map((name) => parseServiceHost(name)).find((known) => known?.domain === domain);
+    return service === undefined ? [] : [{ address, service: `${service.service}.${service.namespace}` }];
+  });
+  return (await Promise.all(found)).flat();
+}
+
+/** The largest number of addresses whose reverse records are queried. */
+const MAX_REVERSE = 10;
 
 async function kindOf(
   records: number,

@@ -12,6 +12,9 @@ export interface Permission {
   readonly isUnauthorized?: boolean;
 }
 
+/** The reason why the API server is not asked in a pod with `automountServiceAccountToken: false`. */
+export const noToken = 'this pod has no token of its service account';
+
 /** What the API server knows about a Service. */
 export interface ApiFacts {
   /** The URL of the API server; undefined if there is none, and then `reason` says why. */
@@ -99,6 +102,23 @@ export interface ConnectFacts {
   readonly endpoint: string;
   readonly tookMs: number;
   readonly error?: string;
+  /** What the endpoint answered to a TLS handshake; undefined unless it accepts connections and the target is an https URL. */
+  readonly tls?: TlsFacts;
+}
+
+/** How an endpoint answered a TLS handshake. Its certificate is not checked. */
+export interface TlsFacts {
+  /** Why the endpoint does not speak TLS. */
+  readonly refusal?: string;
+  /** The protocol it chose, such as `h2`. */
+  readonly protocol?: string;
+}
+
+/** An address that is used in place of a Service's name. */
+export interface ClusterIPFacts {
+  readonly address: string;
+  /** The Service whose cluster IP it is, with its namespace, such as `orders.shop`. */
+  readonly service: string;
 }
 
 /** A pod that speaks HTTP/2 over TLS, and what `fetch` would do with it. */
@@ -129,6 +149,8 @@ export interface Facts {
   /** The IP families of this host's addresses, loopback and link-local ones aside. */
   readonly hostFamilies: readonly AddressFamily[];
   readonly connections: readonly ConnectFacts[];
+  /** Those of the addresses used that are cluster IPs, although the target does not name their Service. */
+  readonly clusterIPs?: readonly ClusterIPFacts[];
   /** What was learned about HTTP/2; undefined unless the target is an https URL and its pods speak HTTP/2. */
   readonly http2?: Http2Facts | undefined;
   /** What was learned from the application's process; undefined if no admin page was named. */

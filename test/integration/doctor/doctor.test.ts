@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
 import { createSecureServer } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import type { Readable } from 'node:stream';
@@ -130,6 +131,65 @@ describe('evenkeel doctor', () => {
     expect(spoken.get(false)).not.toContain('HTTP/2');
   });
 
+  it('an https URL whose pods speak plain HTTP: 2, with what to write', async () => {
+    const pod = createServer().listen(0, '127.0.0.1');
+    await once(pod, 'listening');
+    const { code, stdout } = await run(`https://127.0.0.1:${(pod.address() as AddressInfo).port}/`);
+    pod.close();
+    expect(code).toBe(2);
+    expect(stdout).toContain('It does not work: the target is an https URL, but no endpoint speaks TLS\n');
+    expect(stdout).toContain(' does not speak TLS: it answers in another protocol\n');
+    expect(stdout).toContain('1. Use an http URL, or the port on which the pods speak TLS.\n');
+  });
+
+  it('a pod that speaks TLS but wants a client certificate speaks TLS', async () => {
+    const certificate = createCertificate({ hosts: ['localhost'] });
+    for (const maxVersion of ['TLSv1.2', 'TLSv1.3'] as const) {
+      const pod = createTlsServer({ ...certificate, maxVersion, requestCert: true, rejectUnauthorized: true });
+      pod.listen(0, '127.0.0.1');
+      await once(pod, 'listening');
+      const { code, stdout } = await run(`https://127.0.0.1:${(pod.address() as AddressInfo).port}/`);
+      expect([code, stdout.includes('does not speak TLS')]).toEqual([0, false]);
+      pod.close();
+    }
+  });
+
+  describe('a cluster IP in place of its Service', () => {
+    beforeEach(() => {
+      service('cluster-ip');
+      world.dns.zone.set('77.0.0.127.in-addr.arpa', { ptr: 'orders.shop.svc.cluster.local' });
+    });
+    const works = 'It works, but: 127.0.0.77 is the cluster IP of orders.shop, where kube-proxy picks a pod once';
+
+    it.each(['127.0.0.77:80', 'static:127.0.0.77:80', 'http://127.0.0.77/'])('%s: 1, with the name', async (target) => {
+      const { code, stdout } = await run(target, '--no-connect');
+      expect(code).toBe(1);
+      expect(stdout).toContain(works);
+      expect(stdout).toContain("1. Use the Service's own name: orders.shop:");
+    });
+
+    it('through an ExternalName Service: 1, with the name', async () => {
+      const externalName = 'orders.shop.svc.cluster.local';
+      world.api.services.put({
+        metadata: { name: 'alias', namespace: 'shop' },
+        spec: { type: 'ExternalName', externalName },
+      });
+      world.dns.kubernetes.set({ namespace: 'shop', name: 'alias', externalName });
+      const { code, stdout } = await run('alias.shop:80', '--no-connect');
+      expect(code).toBe(1);
+      expect(stdout).toContain(works);
+      expect(stdout).toContain("1. Use the Service's own name: orders.shop:80\n");
+    });
+  });
+
+  it('a pod without the token of its service account: 1, with what to change', async () => {
+    service('headless');
+    const { code, stdout } = await run(`orders.shop:${pods.port}`, '--service-account', `${world.folder}/none`);
+    expect(code).toBe(1);
+    expect(stdout).toContain('not asked: this pod has no token of its service account\n');
+    expect(stdout).toContain('1. Let this pod have the token of its service account (automountServiceAccountToken');
+  });
+
   it('an admin page that does not answer is one line of the report', async () => {
     service('cluster-ip');
     const { code, stdout } = await run('orders.shop:http', '--admin', `http://127.0.0.1:${await freePort()}`);
@@ -179,6 +239,19 @@ describe('evenkeel doctor', () => {
     const result = await run('orders.shop:htttp');
     expect(result.code).toBe(2);
     matchesDocs('no-port', result);
+  });
+
+  it.each([
+    ['with', reader, 'the name "web"'],
+    ['without', reader.filter(({ resources }) => !resources.includes('services')), 'that name'],
+  ])('a targetPort name that no pod has, %s "get services": 2, with what to change', async (_how, grants, name) => {
+    world.allow(grants);
+    const ports = [{ name: 'http', port: 80, targetPort: 'web' }];
+    world.api.service('shop', 'orders', { ports }).setPods([{ name: 'a', address: '127.0.1.1' }]);
+    const { code, stdout } = await run('orders.shop:http');
+    expect(code).toBe(2);
+    expect(stdout).toContain('It does not work: none of its pods has that port\n');
+    expect(stdout).toContain(`1. Give a port of the pods' containers ${name}, or make targetPort a number: `);
   });
 
   it('a port number the Service does not have: 2, with those it has', async () => {
@@ -512,6 +585,7 @@ describe('evenkeel doctor', () => {
       [['cure', 'a.b:1'], 'there is no command "cure"'],
       [['doctor', 'orders.shop'], 'the port is missing'],
       [['doctor', 'a.b:1', '--wach'], "Unknown option '--wach'"],
+      [['doctor', 'a.b:1', '--call', '5', '--pod', 'x'], "Unknown option '--call'"],
       [['doctor', 'a.b:1', '--timeout', 'soon'], '--timeout must be 1 to 600 seconds, got "soon"'],
       [['doctor', 'a.b:1', '--token-file', 'x'], '--token-file and --ca-file need --api-server'],
       [['doctor', 'a.b:1', '--allow-address', 'any'], 'allowAddresses must be'],

@@ -14,6 +14,8 @@ export interface ServicePort {
   /** The number of the port on the Service, which may differ from that on the pods. */
   readonly port: number;
   readonly protocol: string;
+  /** The name that this port has in the pods' containers; undefined if the Service gives a number. */
+  readonly targetPort?: string;
 }
 
 /** What a Service object says about the Service. */
@@ -68,14 +70,20 @@ export function parseService(object: unknown): ServiceFacts {
     clusterIP: headless ? undefined : clusterIP,
     externalName: textOf(spec.externalName),
     hasSelector: isObject(spec.selector) && Object.keys(spec.selector).length > 0,
-    ports: ports.flatMap((port) =>
-      isObject(port) && typeof port.port === 'number'
-        ? { name: textOf(port.name) ?? '', port: port.port, protocol: textOf(port.protocol) ?? 'TCP' }
-        : [],
-    ),
+    ports: ports.flatMap((port) => (isObject(port) && typeof port.port === 'number' ? portOf(port, port.port) : [])),
     internalTrafficPolicy: textOf(spec.internalTrafficPolicy),
     sessionAffinity: textOf(spec.sessionAffinity),
     trafficDistribution: textOf(spec.trafficDistribution),
+  };
+}
+
+function portOf(object: Readonly<Record<string, unknown>>, port: number): ServicePort {
+  const targetPort = textOf(object.targetPort);
+  return {
+    name: textOf(object.name) ?? '',
+    port,
+    protocol: textOf(object.protocol) ?? 'TCP',
+    ...(targetPort !== undefined && { targetPort }),
   };
 }
 

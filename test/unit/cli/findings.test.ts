@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { diagnose } from '../../../src/cli/diagnose.js';
-import type { ApiFacts, DnsFacts, Facts, UseFacts } from '../../../src/cli/report.js';
+import { diagnose } from '../../../src/cli/findings.js';
+import { type ApiFacts, type DnsFacts, type Facts, noToken, type UseFacts } from '../../../src/cli/report.js';
 import { createEndpoint } from '../../../src/endpoint/endpoint.js';
 import { parseTarget } from '../../../src/resolver/target-grammar.js';
 
@@ -256,6 +256,105 @@ describe('diagnose', () => {
     } as const;
     const { outcome, todo } = judge('orders.shop:80', { dns: silent });
     expect([outcome, todo]).toEqual(['fine', []]);
+  });
+});
+
+describe('a targetPort name that no pod has', () => {
+  const object = api.object as NonNullable<ApiFacts['object']>;
+  const slices = { ...(api.slices as NonNullable<ApiFacts['slices']>), ports: [] as string[] };
+  const named = { ...object, ports: [{ name: 'http', port: 80, protocol: 'TCP', targetPort: 'web' }] };
+  const none = { ...use, endpoints: [] };
+  const advice = /^Give a port of the pods' containers the name "web", or make targetPort a number: kubectl edit service/;
+
+  it.each(['orders.shop:http', 'orders.shop:80', 'kubernetes:orders.shop:80'])('%s: says which name is missing', (to) => {
+    const { outcome, todo, api: lines } = judge(to, { api: { ...api, object: named, slices }, use: none });
+    expect([outcome, todo]).toEqual(['unusable', [expect.stringMatching(advice)]]);
+    expect(lines.at(-1)).toEqual({
+      mark: 'fail',
+      text: expect.stringMatching(/^no pod has a port named "web", which is the targetPort of port (80|"http")$/),
+    });
+  });
+
+  it('is not confused with a port that the Service does not have', () => {
+    const both = { ...slices, ports: ['metrics'] };
+    const { todo } = judge('orders.shop:http', { api: { ...api, object: named, slices: both }, use: none });
+    expect(todo).toEqual([expect.stringMatching(advice)]);
+    const other = judge('orders.shop:htttp', { api: { ...api, object: named, slices: both }, use: none });
+    expect(other.todo).toEqual(['Use a port the Service has: "metrics"']);
+  });
+
+  it('without "get services": says where to look', () => {
+    const { object: _, ...unread } = { ...api, getService: forbidden, slices };
+    const { todo } = judge('orders.shop:80', { api: unread, use: { ...use, mode: 'name' } });
+    expect(todo[0]).toBe(
+      "Give a port of the pods' containers that name, or make targetPort a number: kubectl edit service orders -n shop",
+    );
+    // A headless Service without ports: its number is the pods' own.
+    expect(judge('orders.shop:80', { api: unread })).toMatchObject({ outcome: 'fine', todo: [] });
+  });
+
+  it('says nothing when the pods are found', () => {
+    expect(judge('orders.shop:80', { api: { ...api, object: named } })).toMatchObject({ outcome: 'fine', todo: [] });
+  });
+});
+
+describe('an https URL', () => {
+  const plain = { endpoint: '10.0.0.1:8080', tookMs: 1, tls: { refusal: 'it answers in another protocol' } };
+  const todo = ['Use an http URL, or the port on which the pods speak TLS.'];
+
+  it('whose pods do not speak TLS: unusable', () => {
+    expect(judge('orders.shop:http', { connections: [plain] })).toMatchObject({
+      outcome: 'unusable',
+      summary: 'the target is an https URL, but no endpoint speaks TLS',
+      connections: [
+        { mark: 'ok', text: '10.0.0.1:8080 accepts connections (1 ms)' },
+        { mark: 'fail', text: '10.0.0.1:8080 does not speak TLS: it answers in another protocol' },
+      ],
+      todo,
+    });
+  });
+
+  it('of whose pods some do not: degraded', () => {
+    const other = { endpoint: '10.0.0.2:8080', tookMs: 1, tls: {} };
+    expect(judge('orders.shop:http', { connections: [plain, other] })).toMatchObject({
+      outcome: 'degraded',
+      summary: '1 of 2 endpoints do not speak TLS',
+      todo,
+    });
+    expect(judge('orders.shop:http', { connections: [other] })).toMatchObject({ outcome: 'fine', todo: [] });
+  });
+});
+
+describe('a cluster IP in place of its Service', () => {
+  it('is degraded, with the name to use', () => {
+    const clusterIPs = [{ address: '10.96.0.7', service: 'orders.shop' }];
+    const found = { clusterIPs, api: undefined, dns: undefined, use: { ...use, mode: undefined } };
+    expect(judge('10.96.0.7:80', found)).toMatchObject({
+      outcome: 'degraded',
+      summary: '10.96.0.7 is the cluster IP of orders.shop, where kube-proxy picks a pod once per connection',
+      todo: ["Use the Service's own name: orders.shop:80"],
+    });
+  });
+});
+
+describe('a pod without the token of its service account', () => {
+  it('is not told to run in a pod', () => {
+    const notAsked = { state: 'not-asked' } as const;
+    const { slices: _, object: __, ...rest } = api;
+    const asked = { ...rest, server: undefined, list: notAsked, watch: notAsked, getService: notAsked };
+    const [first] = judge('orders.shop:80', { api: { ...asked, reason: noToken }, use: { ...use, mode: 'dns' } }).todo;
+    expect(first).toMatch(/^Let this pod have the token of its service account \(automountServiceAccountToken: true\)/);
+  });
+});
+
+describe('an ExternalName Service that works', () => {
+  it('does not hide clients that are not balanced', () => {
+    const alias = 'db.example.com';
+    const object = { ...api.object, type: 'ExternalName', externalName: alias } as NonNullable<ApiFacts['object']>;
+    const left = [{ what: 'OwnAgent of node:http', count: 1, remedy: 'createAgent of evenkeel/node-http' }];
+    const facts = { api: { ...api, object }, use: { ...use, mode: 'dns' } };
+    expect(judge('db.shop:80', facts).summary).toBe('1 endpoint, found by asking DNS for db.example.com');
+    expect(judge('db.shop:80', { ...facts, process: { url: 'http://127.0.0.1/', left } }).outcome).toBe('degraded');
   });
 });
 
