@@ -58,8 +58,6 @@ function formatOf(header: string): ReportFormat | undefined {
   switch (header.trim().toUpperCase()) {
     case 'TEXT':
       return 'TEXT';
-    case 'JSON':
-      return 'JSON';
     case 'BIN':
       return 'BIN';
     default:

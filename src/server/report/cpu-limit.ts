@@ -24,12 +24,12 @@ export interface CpuBudget {
 const ROOT = '/sys/fs/cgroup';
 
 /**
- * Finds the tightest CPU limit of this process's cgroups (v2 or v1), and the CPU time that all processes in that cgroup use. Without a
- * limit, it is the node's cores, and the time of this process alone.
+ * Finds the tightest CPU limit of this process's cgroups (v2), and the CPU time that all processes in that cgroup use. Without a limit, it
+ * is the node's cores, and the time of this process alone.
  */
 export async function cpuBudget(read: ReadText): Promise<CpuBudget> {
   const own = (await read('/proc/self/cgroup')) ?? '';
-  return (await budgetV2(read, own)) ?? (await budgetV1(read, own)) ?? noLimit;
+  return (await limitOf(read, own)) ?? noLimit;
 }
 
 const noLimit: CpuBudget = {
@@ -41,9 +41,9 @@ const noLimit: CpuBudget = {
 };
 
 /**
- * The CPU limit by cgroups v2. A file `cpu.max` contains `quota period` in µs, or `max period`. The root cgroup of a host has no such file.
+ * A file `cpu.max` contains `quota period` in µs, or `max period`. The root cgroup of a host has no such file.
  */
-async function budgetV2(read: ReadText, own: string): Promise<CpuBudget | undefined> {
+async function limitOf(read: ReadText, own: string): Promise<CpuBudget | undefined> {
   const path = /^0::(.*)/m.exec(own)?.[1];
   if (path === undefined) return undefined;
   let tightest: CpuBudget | undefined;
@@ -58,38 +58,6 @@ async function budgetV2(read: ReadText, own: string): Promise<CpuBudget | undefi
       return microseconds === undefined ? undefined : Number(microseconds) / 1_000;
     };
     tightest = { cores, usedMs };
-  }
-  return tightest;
-}
-
-/** Finds the path of the process's cgroup for CPU in lines such as `4:cpu,cpuacct:/kubepods/pod1`. */
-function pathOfCpu(own: string): string | undefined {
-  for (const line of own.split('\n')) {
-    const [, controllers = '', ...path] = line.split(':');
-    if (controllers.split(',').includes('cpu')) return path.join(':');
-  }
-  return undefined;
-}
-
-/** The CPU limit by cgroups v1. Quota and period are in separate files, in µs; a quota of -1 means that there is no limit. */
-async function budgetV1(read: ReadText, own: string): Promise<CpuBudget | undefined> {
-  const path = pathOfCpu(own);
-  if (path === undefined) return undefined;
-  let tightest: CpuBudget | undefined;
-  for (const folder of upwards(path)) {
-    for (const mount of ['cpu,cpuacct', 'cpu']) {
-      const base = `${ROOT}/${mount}${folder}`;
-      const quota = await read(`${base}/cpu.cfs_quota_us`);
-      if (quota === undefined) continue;
-      const cores = coresOf(Number(quota), Number(await read(`${base}/cpu.cfs_period_us`)));
-      if (cores === undefined || cores >= (tightest?.cores ?? Number.POSITIVE_INFINITY)) continue;
-      const usedMs = async (): Promise<number | undefined> => {
-        const text = (await read(`${base}/cpuacct.usage`)) ?? (await read(`${ROOT}/cpuacct${folder}/cpuacct.usage`));
-        const nanoseconds = Number(text?.trim() || Number.NaN);
-        return Number.isFinite(nanoseconds) ? nanoseconds / 1_000_000 : undefined;
-      };
-      tightest = { cores, usedMs };
-    }
   }
   return tightest;
 }

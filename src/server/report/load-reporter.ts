@@ -2,16 +2,15 @@ import { inFlightMetric } from '../../load/orca.js';
 import { encodeLoadReport, type ReportedLoad } from './orca-message.js';
 import type { Samples } from './samples.js';
 
-/** The formats of a load report: text and JSON for HTTP, and ORCA's protobuf message for gRPC (base64 in HTTP). */
-export type ReportFormat = 'TEXT' | 'JSON' | 'BIN';
+/** The formats of a load report: text for HTTP, and ORCA's protobuf message for gRPC (base64 in HTTP). */
+export type ReportFormat = 'TEXT' | 'BIN';
 
 /** How many load reports are cached as text until the next sample. */
 const MAX_KEPT = 256;
 
 /** Where the number of requests in flight comes from. */
 export interface InFlightSource {
-  /** How many requests are in flight; undefined while unknown. */
-  readonly inFlight: number | undefined;
+  readonly inFlight: number;
 }
 
 /** Writes load reports. All of a report except the number of requests in flight is sampled in advance and cached in its final form. */
@@ -23,7 +22,6 @@ export class LoadReporter {
   #text = '';
   /** Load reports as text, cached by the number of requests in flight. */
   readonly #texts = new Map<number, string>();
-  #json = '';
 
   constructor(inFlight: InFlightSource, samples: Samples) {
     this.#inFlight = inFlight;
@@ -33,9 +31,7 @@ export class LoadReporter {
   /** The current load report as an object. */
   get load(): ReportedLoad {
     const { load } = this.#samples;
-    const { inFlight } = this.#inFlight;
-    if (inFlight === undefined) return load;
-    return { ...load, named_metrics: { [inFlightMetric]: inFlight, ...load.named_metrics } };
+    return { ...load, named_metrics: { [inFlightMetric]: this.#inFlight.inFlight, ...load.named_metrics } };
   }
 
   /** Returns the current load report as the value of a header. */
@@ -43,12 +39,6 @@ export class LoadReporter {
     if (format === 'BIN') return this.message().toString('base64');
     this.#prepare();
     const { inFlight } = this.#inFlight;
-    if (format === 'JSON') {
-      const count = inFlight === undefined ? '' : `"${inFlightMetric}":${inFlight}`;
-      const comma = count !== '' && !this.#json.startsWith('}') ? ',' : '';
-      return `JSON {"named_metrics":{${count}${comma}${this.#json}`;
-    }
-    if (inFlight === undefined) return `TEXT ${this.#text.slice(2)}`;
     let text = this.#texts.get(inFlight);
     if (text === undefined) {
       text = `TEXT named_metrics.${inFlightMetric}=${inFlight}${this.#text}`;
@@ -68,10 +58,7 @@ export class LoadReporter {
     this.#of = load;
     this.#texts.clear();
     const { named_metrics, ...fields } = load;
-    const named = Object.entries(named_metrics);
-    const all = [...Object.entries(fields), ...named.map(([name, value]) => [`named_metrics.${name}`, value] as const)];
-    this.#text = all.map(([name, value]) => `, ${name}=${value}`).join('');
-    const plain = Object.entries(fields).map(([name, value]) => `,"${name}":${value}`);
-    this.#json = `${named.map(([name, value]) => `"${name}":${value}`).join(',')}}${plain.join('')}}`;
+    const named = Object.entries(named_metrics).map(([name, value]) => [`named_metrics.${name}`, value] as const);
+    this.#text = [...Object.entries(fields), ...named].map(([name, value]) => `, ${name}=${value}`).join('');
   }
 }
