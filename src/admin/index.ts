@@ -1,22 +1,16 @@
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { BalancerSnapshot } from '../balancer/snapshot.js';
 import { liveBalancers } from '../balancer/snapshot.js';
 import { prometheusText } from '../metrics/index.js';
 import { timeOfDay } from '../runtime/wall-clock.js';
 import { type AdminOptions, adminTable } from './options.js';
 import { pageOf } from './page.js';
+import type { AdminBalancer, PageData, UnbalancedClient } from './page-data.js';
 import { refusalOf } from './page-rules.js';
 import { type RecentEvent, RecentEvents } from './recent-events.js';
 import { withoutSecrets } from './secrets.js';
 
-export type { AdminOptions, RecentEvent };
-
-/** A balancer as the admin page `/balancers` shows it. */
-export interface AdminBalancer extends BalancerSnapshot {
-  /** A number that identifies this balancer while the process lives, because two balancers may have the same target. */
-  readonly id: number;
-}
+export type { AdminBalancer, AdminOptions, PageData, RecentEvent, UnbalancedClient };
 
 /**
  * A request handler for `node:http`, which is also middleware for Express: with `next`, it passes on requests for paths that are not its
@@ -123,26 +117,15 @@ function common(response: ServerResponse): void {
   response.setHeader('referrer-policy', 'no-referrer');
 }
 
-/** A client that `evenkeel/register` found and does not balance, as `/balancers` shows it. */
-export interface LeftClient {
-  /** What kind of client it is, in words for the page. */
-  readonly what: string;
-  /** How many requests clients of this kind have sent so far; where requests cannot be seen, how many such clients there are. */
-  readonly count: number;
-  /** What to write in the application so that these clients are balanced. */
-  readonly remedy: string;
-}
-
 /**
  * Returns the clients that `register.cjs` found and does not balance. `register.cjs` keeps them under a global symbol, because it may
  * belong to another copy of evenkeel; processes that do not use it have none.
  */
-function leftByRegister(): { readonly left?: readonly LeftClient[] } {
-  const state = (globalThis as { [register]?: { readonly left: ReadonlyMap<string, Omit<LeftClient, 'what'>> } })[
+function foundByRegister(): Pick<PageData, 'unbalanced'> {
+  const state = (globalThis as { [register]?: { readonly left: ReadonlyMap<string, Omit<UnbalancedClient, 'what'>> } })[
     register
   ];
-  if (state === undefined) return {};
-  return { left: [...state.left].map(([what, facts]) => ({ what, ...facts })) };
+  return state === undefined ? {} : { unbalanced: [...state.left].map(([what, facts]) => ({ what, ...facts })) };
 }
 
 const register = Symbol.for('evenkeel.register');
@@ -158,9 +141,8 @@ function balancersText(): string {
     }
     return { id, ...balancer.snapshot() };
   });
-  return JSON.stringify({ balancers, ...leftByRegister() }, (_key, value) =>
-    typeof value === 'string' ? withoutSecrets(value) : value,
-  );
+  const data: PageData = { balancers, ...foundByRegister() };
+  return JSON.stringify(data, (_key, value) => (typeof value === 'string' ? withoutSecrets(value) : value));
 }
 
 function stream(

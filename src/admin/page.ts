@@ -29,7 +29,7 @@ time { color: var(--dim); font-variant-numeric: tabular-nums; margin-right: .6re
 </style>
 <h1>evenkeel <span class="dim" id="now"></span></h1>
 <main id="balancers"></main>
-<section id="left" hidden><h2>Not balanced</h2><ol></ol></section>
+<section id="unbalanced" hidden><h2>Not balanced</h2><ol></ol></section>
 <section><h2>Recent events</h2><ol id="events" tabindex="0"></ol></section>
 <script nonce="${nonce}">
 'use strict';
@@ -114,13 +114,13 @@ function show(balancer, atMs) {
 async function look() {
   try {
     const response = await fetch('balancers', { cache: 'no-store' });
-    const { balancers, left = [] } = await response.json();
+    const { balancers, unbalanced = [] } = await response.json();
     const atMs = performance.now();
     const main = document.getElementById('balancers');
     main.replaceChildren(...balancers.map((balancer) => show(balancer, atMs)));
-    const notBalanced = document.getElementById('left');
-    notBalanced.hidden = left.length === 0;
-    notBalanced.querySelector('ol').replaceChildren(...left.map(({ what, count, remedy }) => make('li', '', what + ', ' + count + ' times: ' + remedy)));
+    const notBalanced = document.getElementById('unbalanced');
+    notBalanced.hidden = unbalanced.length === 0;
+    notBalanced.querySelector('ol').replaceChildren(...unbalanced.map(({ what, count, remedy }) => make('li', '', what + ', ' + count + ' times: ' + remedy)));
     if (balancers.length === 0) main.append(make('p', 'dim', 'There is no balancer in this process yet.'));
     document.getElementById('now').textContent = new Date().toLocaleTimeString();
   } catch {

@@ -1,3 +1,4 @@
+import type { PageData, UnbalancedClient } from '../admin/page-data.js';
 import { offAbort, onAbort } from '../runtime/abort-listeners.js';
 import { systemClock } from '../runtime/clock.js';
 
@@ -5,18 +6,11 @@ const TIMEOUT_MS = 5_000;
 /** The longest admin page that is read, in bytes: about 100,000 pods. */
 const MAX_BYTES = 64 * 1024 * 1024;
 
-/** A client that is not balanced, and what to change so that it is. */
-export interface LeftClient {
-  readonly what: string;
-  readonly count: number;
-  readonly remedy: string;
-}
-
 /**
  * Reads from the admin page at `url`, which ends with a slash, the clients that `evenkeel/register` found and does not balance. Resolves to
  * undefined if the process does not use it. Rejects if there is no page, or if reading takes longer than 5 s.
  */
-export async function readLeftClients(url: URL, signal: AbortSignal): Promise<readonly LeftClient[] | undefined> {
+export async function readUnbalanced(url: URL, signal: AbortSignal): Promise<readonly UnbalancedClient[] | undefined> {
   const reading = new AbortController();
   const stop = (): void => reading.abort();
   onAbort(signal, stop);
@@ -25,7 +19,7 @@ export async function readLeftClients(url: URL, signal: AbortSignal): Promise<re
   try {
     const response = await fetch(new URL('balancers', url), { signal: reading.signal });
     if (!response.ok) throw new Error(`status ${response.status}; is this the address of createAdminHandler()?`);
-    return leftClientsOf(await textOf(response));
+    return unbalancedIn(await textOf(response));
   } finally {
     timer.cancel();
     offAbort(signal, stop);
@@ -46,10 +40,10 @@ async function textOf({ body }: Response): Promise<string> {
   return text + decoder.decode();
 }
 
-function leftClientsOf(text: string): readonly LeftClient[] | undefined {
+function unbalancedIn(text: string): readonly UnbalancedClient[] | undefined {
   try {
-    const { balancers, left } = JSON.parse(text) as { balancers?: unknown; left?: unknown };
-    if (Array.isArray(balancers)) return Array.isArray(left) ? left : undefined;
+    const { balancers, unbalanced } = JSON.parse(text) as { [K in keyof PageData]?: unknown };
+    if (Array.isArray(balancers)) return Array.isArray(unbalanced) ? unbalanced : undefined;
   } catch {
     // The response is not JSON, so it is no admin page.
   }

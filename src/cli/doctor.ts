@@ -11,7 +11,7 @@ import { literalAddress } from '../resolver/dns.js';
 import { hostFamilies } from '../resolver/host-families.js';
 import type { Target } from '../resolver/target-grammar.js';
 import { systemClock } from '../runtime/clock.js';
-import { readLeftClients } from './admin-page.js';
+import { readUnbalanced } from './admin-page.js';
 import type { DoctorCommand } from './command-line.js';
 import { usable } from './endpoints.js';
 import { diagnose } from './findings.js';
@@ -107,7 +107,7 @@ function http2Of(connections: readonly ConnectFacts[]): Http2Facts | undefined {
 
 async function probeAdmin(url: URL, signal: AbortSignal): Promise<ProcessFacts> {
   try {
-    return { url: url.href, left: await readLeftClients(url, signal) };
+    return { url: url.href, unbalanced: await readUnbalanced(url, signal) };
   } catch (error) {
     const { message, cause } = asError(error);
     return { url: url.href, error: cause instanceof Error ? cause.message : message };

@@ -596,16 +596,16 @@ const dnsErrors: ReadonlyMap<string, string> = new Map([
 
 function clientsOfTheApp({ process: known }: Facts): Finding | readonly Finding[] {
   if (known === undefined) return [];
-  const { url, error, left } = known;
+  const { url, error, unbalanced } = known;
   if (error !== undefined) return app('warn', `admin page ${url}: ${error}`);
-  if (left === undefined) {
+  if (unbalanced === undefined) {
     return app('note', 'evenkeel/register is not in use: clients are balanced where the app says so');
   }
-  const { length } = left;
+  const { length } = unbalanced;
   if (length === 0) return app('ok', 'evenkeel/register found none that it does not balance');
   const summary =
     length === 1 ? '1 client of the app is not balanced' : `${length} clients of the app are not balanced`;
-  return left.map(({ what, count, remedy }) =>
+  return unbalanced.map(({ what, count, remedy }) =>
     app('warn', `not balanced: ${what}, ${count} time${count === 1 ? '' : 's'}`, {
       outcome: 'degraded',
       summary,

@@ -1,7 +1,7 @@
+import type { UnbalancedClient } from '../admin/page-data.js';
 import type { Endpoint } from '../endpoint/endpoint.js';
 import type { AddressFamily } from '../resolver/host-families.js';
 import type { ServiceFacts } from '../resolver/kubernetes/slices/service-ports.js';
-import type { LeftClient } from './admin-page.js';
 
 /** Whether the API server allows a kind of request that evenkeel makes. */
 export interface Permission {
@@ -136,7 +136,7 @@ export interface ProcessFacts {
   /** The reason why the admin page could not be read. */
   readonly error?: string;
   /** The clients that are not balanced; undefined if the process does not use `evenkeel/register`, or nothing is known. */
-  readonly left?: readonly LeftClient[] | undefined;
+  readonly unbalanced?: readonly UnbalancedClient[] | undefined;
 }
 
 /** Everything that `evenkeel doctor` has found out. */

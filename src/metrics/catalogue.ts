@@ -1,44 +1,6 @@
 import type { Metric } from './metric.js';
 
-/** The name of a metric in OpenTelemetry. */
-export type MetricName =
-  | 'evenkeel.attempt.duration'
-  | 'evenkeel.wait.duration'
-  | 'evenkeel.calls'
-  | 'evenkeel.calls.in_flight'
-  | 'evenkeel.calls.waiting'
-  | 'evenkeel.calls.refused'
-  | 'evenkeel.calls.shed'
-  | 'evenkeel.picks'
-  | 'evenkeel.retries'
-  | 'evenkeel.hedges'
-  | 'evenkeel.hedges.won'
-  | 'evenkeel.retries.over_budget'
-  | 'evenkeel.retry.budget'
-  | 'evenkeel.limit'
-  | 'evenkeel.endpoints'
-  | 'evenkeel.endpoints.suspect'
-  | 'evenkeel.endpoints.stale'
-  | 'evenkeel.endpoints.published'
-  | 'evenkeel.resolve.failures'
-  | 'evenkeel.discovery.degraded'
-  | 'evenkeel.ejections'
-  | 'evenkeel.panic'
-  | 'evenkeel.connections.open'
-  | 'evenkeel.connections.opened'
-  | 'evenkeel.connections.failed'
-  | 'evenkeel.connections.closed'
-  | 'evenkeel.imbalance'
-  | 'evenkeel.share.least'
-  | 'evenkeel.zone.share'
-  | 'evenkeel.endpoint.picks'
-  | 'evenkeel.endpoint.failures'
-  | 'evenkeel.endpoint.in_flight'
-  | 'evenkeel.endpoint.connections'
-  | 'evenkeel.endpoint.load';
-
-/** All of evenkeel's metrics, by their name in OpenTelemetry. */
-export const catalogue: Readonly<Record<MetricName, Metric>> = Object.freeze({
+const metrics = {
   'evenkeel.attempt.duration': {
     kind: 'histogram',
     unit: 's',
@@ -201,4 +163,10 @@ export const catalogue: Readonly<Record<MetricName, Metric>> = Object.freeze({
     attributes: ['evenkeel.endpoint', 'evenkeel.pod'],
     perEndpoint: true,
   },
-});
+} as const;
+
+/** The name of a metric in OpenTelemetry. */
+export type MetricName = keyof typeof metrics;
+
+/** All of evenkeel's metrics, by their name in OpenTelemetry. */
+export const catalogue: Readonly<Record<MetricName, Metric>> = Object.freeze(metrics);

@@ -113,10 +113,10 @@ function addCounters(set: SeriesSet, target: string, { version, counts }: Balanc
   for (const [cause, count] of Object.entries(counts.ejections)) {
     add('evenkeel.ejections', count, { 'evenkeel.cause': cause });
   }
-  const { opened, notOpened, lost, ended, left } = counts.connections;
+  const { opened, notOpened, lost, ended, drained } = counts.connections;
   add('evenkeel.connections.opened', opened);
   add('evenkeel.connections.failed', notOpened);
-  for (const [cause, count] of Object.entries({ lost, ended, left })) {
+  for (const [cause, count] of Object.entries({ lost, ended, drained })) {
     add('evenkeel.connections.closed', count, { 'evenkeel.cause': cause });
   }
 }

@@ -12,7 +12,7 @@ export interface ConnectionCounts {
   /** How many open connections the server ended without an error. */
   readonly ended: number;
   /** How many connections were closed because their endpoint left or the balancer closed. */
-  readonly left: number;
+  readonly drained: number;
 }
 
 /** Why endpoints were ejected; `other` if the stage gave no cause. */
@@ -39,7 +39,7 @@ export class EventCounts {
     notOpened: 0,
     lost: 0,
     ended: 0,
-    left: 0,
+    drained: 0,
   };
   resolveFailures = 0;
   /** Why each ejected endpoint was ejected, by the endpoint's key. */
@@ -77,7 +77,7 @@ export class EventCounts {
       }
       if (to === 'draining') return;
       if (to === 'closed') this.#reasons.delete(key);
-      if (this.#connected.delete(key)) this.connections[to === 'closed' ? 'left' : error ? 'lost' : 'ended']++;
+      if (this.#connected.delete(key)) this.connections[to === 'closed' ? 'drained' : error ? 'lost' : 'ended']++;
       else if (from === 'connecting' && to === 'backoff') this.connections.notOpened++;
     },
   };

@@ -99,7 +99,7 @@ export class Admission {
   }
 
   /** A request whose handler had begun has ended. */
-  left(call: ServedCall, isAnswered: boolean, isFailure: boolean): void {
+  ended(call: ServedCall, isAnswered: boolean, isFailure: boolean): void {
     const { begunMs } = call;
     this.#unread.delete(call);
     this.#returning.delete(call);
@@ -115,7 +115,7 @@ export class Admission {
    * A request whose handler waits for a body that does not come no longer counts against the limit. Otherwise senders that never finish
    * would use up the whole limit. Returns whether the request had counted.
    */
-  leaves(call: ServedCall): boolean {
+  pauses(call: ServedCall): boolean {
     if (call.begunMs === undefined) return false;
     this.#free(call);
     this.#wake();
@@ -126,7 +126,7 @@ export class Admission {
    * The handler of a request that no longer counts against the limit could go on: a part of the body has arrived, or a part of the response
    * was read. Calls `goOn` when the limit has room, before any request begins: then the request counts again.
    */
-  returns(call: ServedCall, goOn: () => void): void {
+  resumes(call: ServedCall, goOn: () => void): void {
     this.#returning.set(call, goOn);
     if (!this.#limit.hasRoom) this.#look();
     this.#wake();
@@ -171,7 +171,7 @@ export class Admission {
         this.#unread.add(call, response);
         holdDrain(response, (pass) => {
           this.#unread.delete(call);
-          this.returns(call, pass);
+          this.resumes(call, pass);
         });
         continue;
       }
@@ -205,7 +205,7 @@ export class Admission {
     this.#counts(call, this.#clock.now());
     // While the request waited for the limit, its caller may have left.
     if (!signal.aborted) return true;
-    this.left(call, false, false);
+    this.ended(call, false, false);
     throw signal.reason;
   }
 

@@ -16,7 +16,7 @@ export class AwaitedBody implements Timed {
   readonly #stalled: () => boolean;
   readonly #timers: SharedTimers;
   #timer: SharedTimer;
-  #isAway = false;
+  #isPaused = false;
   /** The parts of the body that arrived while the request does not count. */
   #held: (() => void)[] = [];
   #isComplete = false;
@@ -32,7 +32,7 @@ export class AwaitedBody implements Timed {
   }
 
   timedOut(): void {
-    if (!this.#isComplete && this.#stalled()) this.#isAway = this.#admission.leaves(this.#call);
+    if (!this.#isComplete && this.#stalled()) this.#isPaused = this.#admission.pauses(this.#call);
   }
 
   /** A part of the body, or a message of a gRPC call, has arrived. Calls `pass` at once, or when the handler may go on. */
@@ -41,23 +41,23 @@ export class AwaitedBody implements Timed {
       this.#isComplete = true;
       this.#timer.cancel();
     }
-    if (!this.#isAway || this.#call.isOver) {
+    if (!this.#isPaused || this.#call.isOver) {
       pass();
       return;
     }
     this.#held.push(pass);
-    if (this.#held.length === 1) this.#admission.returns(this.#call, () => this.#goOn());
+    if (this.#held.length === 1) this.#admission.resumes(this.#call, () => this.#goOn());
   }
 
   /** The request is over. What is held back of its body is passed on, so that the connection can be reused. */
   cancel(): void {
     this.#timer.cancel();
-    this.#isAway = false;
+    this.#isPaused = false;
     for (const pass of this.#held.splice(0)) pass();
   }
 
   #goOn(): void {
-    this.#isAway = false;
+    this.#isPaused = false;
     if (!this.#isComplete) this.#timer = this.#timers.start(HOLD_MS, this);
     for (const pass of this.#held.splice(0)) pass();
   }

@@ -11,7 +11,7 @@ export interface ServedCallOwner {
   readonly clock: Clock;
   readonly timers: SharedTimers;
   /** Notified when a call is over; undefined without a limit. */
-  readonly admission: { left(call: ServedCall, isAnswered: boolean, isFailure: boolean): void } | undefined;
+  readonly admission: { ended(call: ServedCall, isAnswered: boolean, isFailure: boolean): void } | undefined;
 }
 
 /** One request while it is served: how much time it has left, its priority, and a signal for its handler. */
@@ -83,7 +83,7 @@ export class ServedCall implements ServedRequest, Timed {
     this.#isOver = true;
     this.#timer?.cancel();
     this.body?.cancel();
-    this.#owner.admission?.left(this, isAnswered, isFailure);
+    this.#owner.admission?.ended(this, isAnswered, isFailure);
     if (isAnswered) return;
     this.#isAbandoned = true;
     this.#controller?.abort(callerGone());

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { Server, ServerCredentials } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { PageData } from '../../../src/admin/page-data.js';
 import type { TargetOptions } from '../../../src/resolver/target.js';
 import { createCertificate } from '../../servers/index.js';
 import { DiscoveryWorld } from '../../support/fixtures/discovery-world.js';
@@ -78,12 +79,6 @@ interface Result {
   readonly failed: Readonly<Record<string, number>>;
   readonly stderr: string;
   readonly code: number | null;
-}
-
-interface LeftClient {
-  readonly what: string;
-  readonly count: number;
-  readonly remedy: string;
 }
 
 interface Running {
@@ -592,13 +587,13 @@ describe('the admin page', () => {
       (async () => {
         await get('http://orders.shop:8080/');
         await get('http://orders.shop:8080/', { agent: new OwnAgent() });
-        const { balancers, left } = await (await fetch('http://127.0.0.1:${port}/balancers')).json();
-        console.log(JSON.stringify({ pods: { balancers: balancers.length, endpoints: balancers[0].endpoints.length, left: left.length, [left[0].what]: left[0].count }, failed: {} }));
+        const { balancers, unbalanced } = await (await fetch('http://127.0.0.1:${port}/balancers')).json();
+        console.log(JSON.stringify({ pods: { balancers: balancers.length, endpoints: balancers[0].endpoints.length, unbalanced: unbalanced.length, [unbalanced[0].what]: unbalanced[0].count }, failed: {} }));
         process.disconnect();
       })();`;
     const { pods: seen, stderr } = await start(['-e', script], { EVENKEEL_ADMIN: String(port) }).result;
     expect({ seen, stderr }).toEqual({
-      seen: { balancers: 1, endpoints: 3, left: 1, 'OwnAgent of node:http': 1 },
+      seen: { balancers: 1, endpoints: 3, unbalanced: 1, 'OwnAgent of node:http': 1 },
       stderr: '',
     });
   });
@@ -859,14 +854,14 @@ describe('clients that are not balanced', () => {
     const running = start([file], env, ['--require', toLoopback]);
     await running.message;
     const page = `http://127.0.0.1:${port}/`;
-    const { left } = (await (await fetch(`${page}balancers`)).json()) as { readonly left: readonly LeftClient[] };
+    const { unbalanced } = (await (await fetch(`${page}balancers`)).json()) as Pick<PageData, 'unbalanced'>;
     const doctor = await promisify(execFile)(process.execPath, [
       join(root, 'dist/cli/evenkeel.js'),
       ...['doctor', `static:127.0.0.1:${outside.port}`, '--no-connect', '--admin', page],
     ]).catch((error: { readonly stdout: string }) => error);
     running.stop();
     expect((await running.result).stderr).toBe('');
-    expect(left).toEqual(
+    expect(unbalanced).toEqual(
       [
         ['OwnAgent of node:http', 'createAgent of evenkeel/node-http in its place'],
         ['an agent of node:http with maxTotalSockets', 'maxSockets in its place'],
@@ -890,7 +885,7 @@ describe('clients that are not balanced', () => {
         ],
       ].map(([what, remedy]) => ({ what, count: 1, remedy })),
     );
-    for (const { what, remedy } of left) {
+    for (const { what, remedy } of unbalanced ?? []) {
       expect(doctor.stdout).toContain(`not balanced: ${what}, 1 time\n`);
       expect(doctor.stdout).toContain(`To balance ${what}: ${remedy}\n`);
     }

@@ -167,15 +167,18 @@ describe('diagnose', () => {
 
   it('names a client that register does not balance in one line, with the code to write for it', () => {
     const url = 'http://127.0.0.1:9901/';
-    const left = [{ what: 'OwnAgent of node:http', count: 1, remedy: 'createAgent of evenkeel/node-http' }];
-    const found = judge('orders.shop:http', { process: { url, left } });
+    const unbalanced = [{ what: 'OwnAgent of node:http', count: 1, remedy: 'createAgent of evenkeel/node-http' }];
+    const found = judge('orders.shop:http', { process: { url, unbalanced } });
     expect(found).toMatchObject({
       outcome: 'degraded',
       summary: '1 client of the app is not balanced',
       process: [{ mark: 'warn', text: 'not balanced: OwnAgent of node:http, 1 time' }],
       todo: ['To balance OwnAgent of node:http: createAgent of evenkeel/node-http'],
     });
-    expect(judge('orders.shop:http', { process: { url, left: [] } })).toMatchObject({ outcome: 'fine', todo: [] });
+    expect(judge('orders.shop:http', { process: { url, unbalanced: [] } })).toMatchObject({
+      outcome: 'fine',
+      todo: [],
+    });
     expect(judge('orders.shop:http', { process: { url } }).process[0]?.text).toMatch(/register is not in use/);
     expect(judge('orders.shop:http', { process: { url, error: 'gone' } }).process[0]?.mark).toBe('warn');
   });
@@ -264,16 +267,20 @@ describe('a targetPort name that no pod has', () => {
   const slices = { ...(api.slices as NonNullable<ApiFacts['slices']>), ports: [] as string[] };
   const named = { ...object, ports: [{ name: 'http', port: 80, protocol: 'TCP', targetPort: 'web' }] };
   const none = { ...use, endpoints: [] };
-  const advice = /^Give a port of the pods' containers the name "web", or make targetPort a number: kubectl edit service/;
+  const advice =
+    /^Give a port of the pods' containers the name "web", or make targetPort a number: kubectl edit service/;
 
-  it.each(['orders.shop:http', 'orders.shop:80', 'kubernetes:orders.shop:80'])('%s: says which name is missing', (to) => {
-    const { outcome, todo, api: lines } = judge(to, { api: { ...api, object: named, slices }, use: none });
-    expect([outcome, todo]).toEqual(['unusable', [expect.stringMatching(advice)]]);
-    expect(lines.at(-1)).toEqual({
-      mark: 'fail',
-      text: expect.stringMatching(/^no pod has a port named "web", which is the targetPort of port (80|"http")$/),
-    });
-  });
+  it.each(['orders.shop:http', 'orders.shop:80', 'kubernetes:orders.shop:80'])(
+    '%s: says which name is missing',
+    (to) => {
+      const { outcome, todo, api: lines } = judge(to, { api: { ...api, object: named, slices }, use: none });
+      expect([outcome, todo]).toEqual(['unusable', [expect.stringMatching(advice)]]);
+      expect(lines.at(-1)).toEqual({
+        mark: 'fail',
+        text: expect.stringMatching(/^no pod has a port named "web", which is the targetPort of port (80|"http")$/),
+      });
+    },
+  );
 
   it('is not confused with a port that the Service does not have', () => {
     const both = { ...slices, ports: ['metrics'] };
@@ -351,10 +358,12 @@ describe('an ExternalName Service that works', () => {
   it('does not hide clients that are not balanced', () => {
     const alias = 'db.example.com';
     const object = { ...api.object, type: 'ExternalName', externalName: alias } as NonNullable<ApiFacts['object']>;
-    const left = [{ what: 'OwnAgent of node:http', count: 1, remedy: 'createAgent of evenkeel/node-http' }];
+    const unbalanced = [{ what: 'OwnAgent of node:http', count: 1, remedy: 'createAgent of evenkeel/node-http' }];
     const facts = { api: { ...api, object }, use: { ...use, mode: 'dns' } };
     expect(judge('db.shop:80', facts).summary).toBe('1 endpoint, found by asking DNS for db.example.com');
-    expect(judge('db.shop:80', { ...facts, process: { url: 'http://127.0.0.1/', left } }).outcome).toBe('degraded');
+    expect(judge('db.shop:80', { ...facts, process: { url: 'http://127.0.0.1/', unbalanced } }).outcome).toBe(
+      'degraded',
+    );
   });
 });
 
