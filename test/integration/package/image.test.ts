@@ -1,4 +1,4 @@
-import { copyFile, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { copyFile, cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
@@ -15,27 +15,20 @@ describe('the image that deploy/ mounts into pods', () => {
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'evenkeel-image-test-'));
+    // What deploy/image/Dockerfile installs and copies.
     image = join(folder, 'image');
-    const args = [join(root, 'scripts/image.mjs'), '--out', image, '--tarball', inject('tarball')];
-    const { code, stderr } = await runProgram(process.execPath, args, folder);
-    expect(stderr).toBe('');
-    expect(code).toBe(0);
+    const modules = join(image, 'node_modules');
+    await mkdir(join(modules, 'evenkeel'), { recursive: true });
+    const tar = ['-xzf', inject('tarball'), '-C', join(modules, 'evenkeel'), '--strip-components=1'];
+    expect((await runProgram('tar', tar, folder)).code).toBe(0);
+    await cp(join(root, 'node_modules/undici'), join(modules, 'undici'), { recursive: true, dereference: true });
+    await copyFile(join(root, 'deploy/loader/register.cjs'), join(image, 'register.cjs'));
     await writeFile(join(folder, 'app.cjs'), 'console.log("the app runs", process.argv.slice(2).join(" "));\n');
   });
 
   afterAll(() => rm(folder, { recursive: true, force: true }));
 
   const runApp = (loader: string) => runProgram(process.execPath, ['--require', loader, 'app.cjs', 'well'], folder);
-
-  test('contains the loader, the published package, and undici', async () => {
-    expect((await readdir(image)).sort()).toEqual(['node_modules', 'register.cjs']);
-    expect((await readdir(join(image, 'node_modules'))).sort()).toEqual(['evenkeel', 'undici']);
-    const { version } = JSON.parse(await readFile(join(image, 'node_modules/evenkeel/package.json'), 'utf8')) as {
-      version: string;
-    };
-    const own = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as { version: string };
-    expect(version).toBe(own.version);
-  });
 
   test('an app started with its loader runs, and nothing is printed', async () => {
     expect(await runApp(join(image, 'register.cjs'))).toEqual({ code: 0, stdout: 'the app runs well\n', stderr: '' });
