@@ -7,7 +7,7 @@ const guideGroups = {
   'Start here': ['index', 'whole-app', 'switch-on', 'frameworks', 'migrating', 'testing-your-app'],
   HTTP: ['http', 'node-http', 'gateways', 'llm'],
   'gRPC and Connect': ['grpc', 'connect'],
-  'Databases and caches': ['mysql', 'mysql-orms', 'mysql-tls', 'postgres', 'aurora-rds', 'redis'],
+  'Databases and caches': ['mysql', 'mysql-orms', 'postgres', 'aurora-rds', 'redis'],
   'Long-lived connections': ['websocket', 'amqp', 'tcp'],
   'Finding pods': ['endpoint-slices', 'rbac', 'headless-dns', 'fleets'],
   'Choosing pods': ['choosing-a-picker', 'outlier-ejection', 'retries', 'overload'],

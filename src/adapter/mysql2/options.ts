@@ -66,7 +66,7 @@ export interface Mysql2ConnectionOptions
    * other credentials than a connection logged in with (for `ssl`: certificates and keys), and the server accepts those, the connection is
    * replaced once it is idle. Not for tokens that are created at each call: every connection would be replaced that often.
    * @defaultValue Infinity: connections keep the credentials they logged in with
-   * @see docs/guide/mysql-tls.md#passwords-and-certificates-that-change
+   * @see docs/guide/mysql.md#passwords-and-certificates-that-change
    */
   readonly credentialsRefreshMs?: number | undefined;
   /** The most connections per server; one is always kept. @defaultValue 10 */

@@ -11,18 +11,18 @@ import {
 } from '../../support/programs/programs.js';
 
 const example = fileURLToPath(new URL('../../../examples/mysql', import.meta.url));
-const programs = ['mysql', 'mysql-tls', 'mysql-orms'].flatMap((name) => guidePrograms(name));
+const programs = ['mysql', 'mysql-orms'].flatMap((name) => guidePrograms(name));
 const expected: Readonly<Record<string, RegExp>> = {
-  Query: /^70\n$/,
-  'Query, with require': /^70\n$/,
+  '# MySQL and MariaDB: mysql2': /^70\n$/,
+  '# MySQL and MariaDB: mysql2, with require': /^70\n$/,
   'Roles: one primary, several replicas': /^100\n$/,
   'Transactions and other session state': /^booked\n$/,
   Retries: /^100\n$/,
   'Waiting and errors':
     /^EVENKEEL_CONNECT .*no endpoint can be connected to .*127\.0\.0\.1:\d+.*Access denied for user 'shop'/,
   'Rows one by one': /^50500\n$/,
-  'Your own PoolCluster': /^70\n$/,
   TLS: /^TLSv1\.\d\n$/,
+  'Your own PoolCluster': /^70\n$/,
   Knex: /^\{ price: 70 \}\n$/,
   Kysely: /^\{ price: 70 \}\n$/,
   Drizzle: /^\[ \{ price: 10 \} \]\n$/,
