@@ -5,7 +5,7 @@ import { dirname, join, posix, relative } from 'node:path';
 /** Guides by task, in the order of the sidebar. A guide that no group names stands under the last. */
 const guideGroups = {
   'Start here': ['index', 'whole-app', 'switch-on', 'frameworks', 'migrating', 'testing-your-app'],
-  HTTP: ['http', 'node-http', 'gateways', 'llm'],
+  HTTP: ['http', 'node-http', 'llm'],
   'gRPC and Connect': ['grpc', 'connect'],
   'Databases and caches': ['mysql', 'mysql-orms', 'postgres', 'aurora-rds', 'redis'],
   'Long-lived connections': ['websocket', 'amqp', 'tcp'],

@@ -20,12 +20,8 @@ const needs: Readonly<Record<string, Needs>> = {
     untyped: [
       ...['express', 'fastify', '@nestjs/common', '@nestjs/core', '@nestjs/microservices', 'reflect-metadata', 'rxjs'],
       ...['@/lib/orders.js', '~/orders.server', 'nitropack/runtime'],
-    ],
-  },
-  'docs/guide/gateways.md': {
-    untyped: [
-      ...['@fastify/reply-from', '@fastify/http-proxy', 'fastify', 'express', 'http-proxy-middleware'],
-      ...['@apollo/gateway', '@apollo/server', '@apollo/server/standalone', '@graphql-hive/gateway-runtime'],
+      ...['@fastify/reply-from', 'http-proxy-middleware', '@apollo/gateway', '@apollo/server'],
+      ...['@apollo/server/standalone', '@graphql-hive/gateway-runtime'],
     ],
   },
   'docs/guide/grpc.md': { files: ['examples/grpc/orders.js'] },
