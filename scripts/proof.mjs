@@ -116,7 +116,7 @@ const proofs = new Map(
     loads: { what: 'loads compared over sockets', program: ['test/integration/undici/balance-proof.mjs'] },
     install: {
       what: 'the packed package, installed afresh with npm, pnpm and yarn; needs a registry; a minute',
-      program: ['scripts/release/fresh-install.mjs'],
+      program: ['scripts/fresh-install.mjs'],
     },
     suites: {
       what: 'the own tests of axios, got, node-fetch, undici and grpc-js with register, beside without; needs git and a registry; an hour',

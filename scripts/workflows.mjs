@@ -8,7 +8,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { npm } from './release/pack.mjs';
+import { npm } from './pack.mjs';
 
 const VALIDATOR = '@action-validator/core@0.6.0';
 const workflows = join(import.meta.dirname, '../.github/workflows');

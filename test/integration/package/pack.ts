@@ -5,7 +5,7 @@ import type { TestProject } from 'vitest/node';
 // @ts-expect-error: a plain script without types
 import { buildIfChanged } from '../../../scripts/build.mjs';
 // @ts-expect-error: a plain script without types
-import { pack } from '../../../scripts/release/pack.mjs';
+import { pack } from '../../../scripts/pack.mjs';
 
 declare module 'vitest' {
   interface ProvidedContext {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 // @ts-expect-error: a plain script without types
-import { packTwice } from '../../../scripts/release/reproduce.mjs';
+import { packTwice } from '../../../scripts/reproduce.mjs';
 
 test('two builds of the same sources in different folders are the same bytes', () => {
   const [one, other] = packTwice() as string[];

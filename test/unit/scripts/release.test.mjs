@@ -1,13 +1,11 @@
 import { expect, test } from 'vitest';
-import { changelogProblems } from '../../../scripts/release/changelog.mjs';
-import { homeProblems, manifestFields } from '../../../scripts/release/home.mjs';
+import { changelogProblems, homeProblems } from '../../../scripts/release.mjs';
 
 const home = {
-  repository: 'https://github.com/owner/evenkeel',
-  homepage: 'https://owner.github.io/evenkeel/',
-  bugs: 'https://github.com/owner/evenkeel/issues',
   author: 'Owner',
-  security: 'https://github.com/owner/evenkeel/security/advisories/new',
+  homepage: 'https://owner.github.io/evenkeel/',
+  bugs: { url: 'https://github.com/owner/evenkeel/issues' },
+  repository: { type: 'git', url: 'git+https://github.com/owner/evenkeel.git' },
 };
 
 test('a version is released if its section is the newest, has a date, and is not empty', () => {
@@ -19,18 +17,9 @@ test('a version is released if its section is the newest, has a date, and is not
   expect(changelogProblems(text.replace('- a', ''), '1.1.0')).toEqual(['the section 1.1.0 of CHANGELOG.md is empty']);
 });
 
-test("nothing is published while a line about the project's home is empty", () => {
+test('nothing is published while package.json does not say where the project lives', () => {
   expect(homeProblems(home)).toEqual([]);
-  for (const name of Object.keys(home)) expect(homeProblems({ ...home, [name]: '' })).toHaveLength(1);
-  expect(homeProblems({ ...home, repository: 'git@github.com:owner/evenkeel.git' })).toHaveLength(1);
-});
-
-test("package.json names the project's home as far as it is known", () => {
-  expect(manifestFields(home)).toEqual({
-    author: 'Owner',
-    homepage: home.homepage,
-    repository: { type: 'git', url: 'git+https://github.com/owner/evenkeel.git' },
-    bugs: { url: home.bugs },
-  });
-  expect(manifestFields({ ...home, repository: '', homepage: '', bugs: '', author: '' })).toEqual({});
+  for (const name of Object.keys(home)) expect(homeProblems({ ...home, [name]: undefined })).toHaveLength(1);
+  const other = { type: 'git', url: 'git@github.com:owner/evenkeel.git' };
+  expect(homeProblems({ ...home, repository: other })).toHaveLength(1);
 });

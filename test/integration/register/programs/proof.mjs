@@ -15,7 +15,7 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { npm, pack } from '../../../../scripts/release/pack.mjs';
+import { npm, pack } from '../../../../scripts/pack.mjs';
 import { table } from '../../../bench/lib/table.mjs';
 import { freePort } from '../../../support/programs/free-port.mjs';
 import { Cluster, pause } from './cluster.mjs';

@@ -17,7 +17,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { layOut } from '../../../../scripts/release/pack.mjs';
+import { layOut } from '../../../../scripts/pack.mjs';
 import { table } from '../../../bench/lib/table.mjs';
 
 const here = fileURLToPath(new URL('.', import.meta.url));

@@ -4,7 +4,7 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlin
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 
-const root = join(import.meta.dirname, '../..');
+const root = join(import.meta.dirname, '..');
 
 /** Builds and packs copies of the working tree in two folders of different length; returns the hash of each package. */
 export function packTwice() {
@@ -12,7 +12,7 @@ export function packTwice() {
     const folder = mkdtempSync(join(tmpdir(), `evenkeel-${name}-`));
     try {
       copyTree(folder);
-      const args = [join(folder, 'scripts/release/pack.mjs'), '--out', join(folder, 'build')];
+      const args = [join(folder, 'scripts/pack.mjs'), '--out', join(folder, 'build')];
       const { status, stdout, stderr } = spawnSync(process.execPath, args, { cwd: folder, encoding: 'utf8' });
       const integrity = /sha512-\S+/.exec(stdout)?.[0];
       if (status !== 0 || integrity === undefined) throw new Error(`a copy could not be packed:\n${stdout}${stderr}`);
