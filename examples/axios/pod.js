@@ -23,8 +23,7 @@ const server = createServer((request, response) => {
 });
 
 server.listen(Number(process.env.PORT ?? 8080), () => {
-  const address = server.address();
-  process.send?.({ port: typeof address === 'object' ? address?.port : 0 });
+  process.send?.(/** @type {import('node:net').AddressInfo} */ (server.address()).port);
 });
 
 process.once('SIGTERM', () => {

@@ -46,7 +46,7 @@ it.skipIf(otherVersion).each(programs)(
 );
 
 it.skipIf(otherVersion)(titleOf('the example runs to its end', !otherVersion, reason), async () => {
-  const stdout = await outputOf(['main.js'], example);
+  const stdout = await outputOf(['demo.js'], example);
   expect(stdout).toMatch(/^three pods: +\{ anna: \d+, bert: \d+, cleo: \d+ \}$/m);
   expect(stdout).toMatch(/^a fourth one joined: .*dora/m);
   expect(stdout).toMatch(/^a stream of that time: +paid \(\w+\), packed \(\w+\), shipped \(\w+\), delivered \(\w+\)$/m);

@@ -59,7 +59,7 @@ it.each(programs.filter(({ heading }) => heading.startsWith('Retries by status')
 );
 
 it('examples/axios: every pod is used before, during and after the replacement of pods, and three of them evenly', async () => {
-  const stdout = await outputOf(['examples/axios/main.js']);
+  const stdout = await outputOf(['examples/axios/demo.js']);
   // The first two calls go to pods drawn by lot; after a pod came or went the turn begins anew. Four pods are not counted: those that
   // answer faster get more.
   expect(stdout).toMatch(/three pods: +\{ (\w+: (9[89]|10[0-2])(, )?){3} \}/);
