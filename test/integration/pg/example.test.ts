@@ -3,7 +3,9 @@ import { noPostgres, titled } from '../../support/databases/postgres.js';
 import { buildPackage, outputOf } from '../../support/programs/programs.js';
 
 it.skipIf(noPostgres)(
-  titled('examples/postgres: no read fails while a standby and the primary are killed, and orders go to the promoted one'),
+  titled(
+    'examples/postgres: no read fails while a standby and the primary are killed, and orders go to the promoted one',
+  ),
   async () => {
     await buildPackage();
     const stdout = await outputOf(['examples/postgres/main.js']);
