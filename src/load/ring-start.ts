@@ -154,8 +154,8 @@ export class RingStart {
     const half = Math.max(1, ((state[AVERAGE] as number) + 1) / 2 + DITHER);
     const distance = (offset - (state[MIDDLE] as number)) / half;
     if (!(Math.abs(distance) <= MAX_OFFSET)) return;
-    const moved = (state[GAIN] as number) * bounded(latency - (state[USUAL] as number), MAX_SURPRISE) * distance;
-    state[START] = wrapped((state[START] as number) - moved, size);
+    const shift = (state[GAIN] as number) * bounded(latency - (state[USUAL] as number), MAX_SURPRISE) * distance;
+    state[START] = wrapped((state[START] as number) - shift, size);
   }
 
   #isNew(nowMs: number): boolean {
