@@ -14,7 +14,6 @@ import {
   type Diagnosis,
   type DnsAnswerFacts,
   type Facts,
-  type HintFacts,
   type Line,
   noToken,
   type Outcome,
@@ -72,16 +71,21 @@ const checks: readonly Check[] = [
 /** Interprets what `evenkeel doctor` has found out. A pure function. */
 export function diagnose(target: Target, facts: Facts): Diagnosis {
   const findings = checks.flatMap((check) => check(facts, target) ?? []);
-  const verdict = findings.find(({ outcome }) => outcome !== undefined);
-  const hasCause = findings.some(({ isCause }) => isCause);
-  const todo = findings
-    .filter(({ isCause, where }) => !hasCause || isCause || where === 'process')
-    .flatMap((finding) => finding.todo ?? []);
+  const first = findings.find(({ outcome }) => outcome !== undefined);
+  const cause = findings.find(({ isCause }) => isCause);
+  // For an ExternalName Service whose name leads somewhere, neither the API server nor DNS has to change.
+  const isElsewhere = throughExternalName(facts) !== undefined;
+  const helps = (finding: Finding): boolean =>
+    finding.where === 'process' ||
+    (cause === undefined
+      ? !isElsewhere || finding.where === 'use' || finding.where === 'connections'
+      : finding === cause);
+  const todo = findings.filter(helps).flatMap((finding) => finding.todo ?? []);
   const lines = (section: Section): readonly Line[] =>
     findings.flatMap(({ where, mark, text }) => (where === section && text !== undefined ? { mark, text } : []));
   return {
-    outcome: verdict?.outcome ?? 'fine',
-    summary: verdict?.summary ?? '',
+    outcome: first?.outcome ?? 'fine',
+    summary: first?.summary ?? '',
     api: lines('api'),
     dns: lines('dns'),
     use: lines('use'),
@@ -91,21 +95,29 @@ export function diagnose(target: Target, facts: Facts): Diagnosis {
   };
 }
 
-const line =
+/** A line of the report, and what else it means. */
+const say =
   (where: Section) =>
-  (mark: Line['mark'], text: string, rest: Omit<Finding, 'where' | 'mark' | 'text'> = {}): Finding => ({
+  (mark: Line['mark'], text: string, rest?: Pick<Finding, 'outcome' | 'summary' | 'todo'>): Finding => ({
     where,
     mark,
     text,
     ...rest,
   });
-const [api, dns, use, connections, app] = [
-  line('api'),
-  line('dns'),
-  line('use'),
-  line('connections'),
-  line('process'),
-] as const;
+const api = say('api');
+const dns = say('dns');
+const use = say('use');
+const connections = say('connections');
+const app = say('process');
+
+/** What the target as a whole is, without a line of its own. */
+function verdict(outcome: Outcome, summary: string, todo?: string): Finding {
+  return { where: 'use', mark: 'note', outcome, summary, todo };
+}
+
+function cause(summary: string, todo: string): Finding {
+  return { ...verdict('unusable', summary, todo), isCause: true };
+}
 
 /** The mark of a way to find endpoints that does not work. It is a failure if the target allows no other way, otherwise a warning. */
 const problem = ({ kind }: Target): 'warn' | 'fail' => (kind === 'plain' ? 'warn' : 'fail');
@@ -113,11 +125,9 @@ const problem = ({ kind }: Target): 'warn' | 'fail' => (kind === 'plain' ? 'warn
 /** The largest number of endpoints, zones or nodes that are listed one by one. */
 const MAX_LISTED = 20;
 
-// Causes: reasons that are certain, from which all else follows.
-
 /** An address of the Service itself says nothing about the pods behind it, so this holds even if there are endpoints. */
-function serviceSelectsNothing({ api: facts, connections: tried }: Facts): Finding | undefined {
-  const { object, slices, namespace, service } = facts ?? {};
+function serviceSelectsNothing({ api: known, connections: tried }: Facts): Finding | undefined {
+  const { object, slices, namespace, service } = known ?? {};
   if (!object || object.type === 'ExternalName' || object.hasSelector || slices?.count !== 0) return undefined;
   if (tried.some(({ error }) => error === undefined)) return undefined;
   return cause(
@@ -173,12 +183,6 @@ function portIsNotTcp(facts: Facts, target: Target): Finding | undefined {
   );
 }
 
-function cause(summary: string, todo: string): Finding {
-  return { where: 'api', mark: 'fail', outcome: 'unusable', summary, todo, isCause: true };
-}
-
-// What evenkeel uses.
-
 /** Says how the endpoints are found by the library, which works here as in an application. */
 function howItIsFound(facts: Facts): Finding | undefined {
   const { mode, endpoints } = facts.use;
@@ -214,18 +218,21 @@ function endpointsFound(facts: Facts, target: Target): readonly Finding[] {
   const { endpoints, errors } = facts.use;
   if (endpoints === undefined) {
     const texts = errors.length > 0 ? errors : ['nothing answered in time'];
-    return [unusable(whyNothing(facts), nameToCheck(facts, target)), ...texts.map((text) => use('fail', text))];
+    return [
+      verdict('unusable', whyNothing(facts), nameToCheck(facts, target)),
+      ...texts.map((text) => use('fail', text)),
+    ];
   }
-  const verdict = isUsable(facts) ? [] : [unusable(whyEmpty(facts), nameToCheck(facts, target))];
+  const why = isUsable(facts) ? [] : [verdict('unusable', whyEmpty(facts), nameToCheck(facts, target))];
   const [first] = endpoints;
-  if (first === undefined) return [...verdict, use('fail', 'no endpoint')];
+  if (first === undefined) return [...why, use('fail', 'no endpoint')];
   if (isSlots(endpoints)) {
     const over = `over ${endpoints.length} connections that are replaced in turn`;
-    return [...verdict, use('note', `${first.address}:${first.port}, ${over}`)];
+    return [...why, use('note', `${first.address}:${first.port}, ${over}`)];
   }
   const more = endpoints.length - MAX_LISTED;
   return [
-    ...verdict,
+    ...why,
     ...endpoints.slice(0, MAX_LISTED).map(endpointFound),
     ...(more > 0 ? [use('note', `and ${more} more`)] : []),
   ];
@@ -236,10 +243,6 @@ function endpointFound(endpoint: Endpoint): Finding {
   const also = endpoint.otherAddress && `also ${endpointAddress(withOtherFirst(endpoint))}`;
   const words = [name, zone && `zone ${zone}`, also, conditionsInWords(endpoint)].filter(Boolean).join(', ');
   return use(conditions.ready ? 'ok' : 'note', `${endpointAddress(endpoint)}  ${words}`);
-}
-
-function unusable(summary: string, todo: string | undefined): Finding {
-  return { where: 'use', mark: 'fail', outcome: 'unusable', summary, todo };
 }
 
 function whyNothing({ api: known, dns: answers, use: { errors } }: Facts): string {
@@ -278,8 +281,6 @@ function warningsOfTheLibrary({ use: { warnings } }: Facts): readonly Finding[] 
   return warnings.map((text) => use('warn', text));
 }
 
-// Connections.
-
 function connectionsOpened(facts: Facts, target: Target): readonly Finding[] {
   const { connections: tried } = facts;
   const lines = tried.map(({ endpoint, tookMs, error }) =>
@@ -289,11 +290,12 @@ function connectionsOpened(facts: Facts, target: Target): readonly Finding[] {
   );
   const refusing = tried.filter(({ error }) => error !== undefined).length;
   if (refusing === 0) return lines;
-  const verdict =
+  const todo = whatRefuses(facts, target);
+  const found =
     refusing === tried.length
-      ? ({ outcome: 'unusable', summary: 'endpoints were found, but none of them accepts a connection' } as const)
-      : ({ outcome: 'degraded', summary: `${refusing} of ${tried.length} endpoints accept no connection` } as const);
-  return [{ where: 'connections', mark: 'fail', ...verdict, todo: whatRefuses(facts, target) }, ...lines];
+      ? verdict('unusable', 'endpoints were found, but none of them accepts a connection', todo)
+      : verdict('degraded', `${refusing} of ${tried.length} endpoints accept no connection`, todo);
+  return [found, ...lines];
 }
 
 function whatRefuses(facts: Facts, target: Target): string {
@@ -315,12 +317,12 @@ function tlsSpoken({ connections: tried }: Facts): readonly Finding[] {
   );
   if (plain.length === 0) return [];
   const lines = plain.map(({ endpoint, why }) => connections('fail', `${endpoint} does not speak TLS: ${why}`));
-  const verdict =
-    plain.length === tried.filter(({ tls }) => tls !== undefined).length
-      ? ({ outcome: 'unusable', summary: 'the target is an https URL, but no endpoint speaks TLS' } as const)
-      : ({ outcome: 'degraded', summary: `${plain.length} of ${tried.length} endpoints do not speak TLS` } as const);
   const todo = 'Use an http URL, or the port on which the pods speak TLS.';
-  return [{ where: 'connections', mark: 'fail', ...verdict, todo }, ...lines];
+  const found =
+    plain.length === tried.filter(({ tls }) => tls !== undefined).length
+      ? verdict('unusable', 'the target is an https URL, but no endpoint speaks TLS', todo)
+      : verdict('degraded', `${plain.length} of ${tried.length} endpoints do not speak TLS`, todo);
+  return [found, ...lines];
 }
 
 /** Says what HTTP/2 means for clients that evenkeel does not balance. */
@@ -331,22 +333,20 @@ function http2Spoken({ http2 }: Facts): Finding | undefined {
   return connections('note', `${endpoint} speaks HTTP/2, and ${who}: without evenkeel it stays with one pod`);
 }
 
-// The API server.
-
 function apiServer(facts: Facts, target: Target): readonly Finding[] {
   const { api: known } = facts;
   if (known === undefined) return [];
   const { server, reason, list, watch, getService } = known;
   if (list.state === 'not-asked') {
     const mark = target.kind === 'plain' ? 'note' : 'fail';
-    return [api(mark, `not asked: ${reason}`, { todo: todoOf(facts, howToAsk(reason)) })];
+    return [api(mark, `not asked: ${reason}`, { todo: howToAsk(reason) })];
   }
   if (list.state === 'failed') {
     const text = `API server ${server}: ${list.message}`;
-    return [api(problem(target), text, { todo: todoOf(facts, whatFails(known)) })];
+    return [api(problem(target), text, { todo: whatFails(known) })];
   }
   const late = throughExternalName(facts) === undefined ? whyLate(known) : undefined;
-  const todo = [list, watch].some(({ state }) => state === 'forbidden') ? todoOf(facts, manifest(known)) : undefined;
+  const todo = [list, watch].some(({ state }) => state === 'forbidden') ? manifest(known) : undefined;
   return [
     api('ok', `API server ${server} answers`, { todo }),
     verb(target, 'list endpointslices', list),
@@ -364,11 +364,6 @@ function verb(target: Target, what: string, { state, message }: Permission): Fin
   if (state === 'allowed') return api('ok', `${what}: allowed`);
   if (state === 'not-asked') return api('note', `${what}: not asked`);
   return api(problem(target), `${what}: ${state === 'forbidden' ? 'not allowed' : 'failed'}: ${message}`);
-}
-
-/** Neither permissions nor the API server matter for an ExternalName Service whose name leads somewhere. */
-function todoOf(facts: Facts, todo: string): string | undefined {
-  return throughExternalName(facts) === undefined ? todo : undefined;
 }
 
 function whyLate({ list, watch }: ApiFacts): string | undefined {
@@ -482,7 +477,7 @@ function portOfTheService(facts: Facts, target: Target): readonly Finding[] {
     : names.length > 1 && getService?.state === 'forbidden'
       ? `Name the port (${quotedNames(names)}) in place of ${port}: a number cannot be told apart without "get services".`
       : undefined;
-  return [...known, { where: 'api', mark: 'note', todo }];
+  return todo === undefined ? known : [...known, { where: 'api', mark: 'note', todo }];
 }
 
 /** A port whose `targetPort` is a name that no container has is in no EndpointSlice, although its pods are. */
@@ -507,17 +502,14 @@ function portThatNoPodHas(facts: Facts, port: number | string): Finding | undefi
 
 /** Describes topology hints, all of which are ignored if a single ready endpoint has none. */
 function topologyHints({ api: known }: Facts): readonly Finding[] {
-  return (known?.slices?.hints ?? []).filter(({ hinted }) => hinted > 0).map(hintsOf);
+  const shown = (known?.slices?.hints ?? []).filter(({ hinted }) => hinted > 0);
+  return shown.map(({ kind, hinted, of, names }) => {
+    const some = names.slice(0, MAX_LISTED).join(', ') + (names.length > MAX_LISTED ? ', …' : '');
+    return hinted === of
+      ? api('note', `${kind} hints on all ready pods (${some}): followed by the stage topologyHints`)
+      : api('note', `${kind} hints on ${hinted} of ${of} ready pods (${some}): ignored, because every pod needs one`);
+  });
 }
-
-function hintsOf({ kind, hinted, of, names }: HintFacts): Finding {
-  const some = names.slice(0, MAX_LISTED).join(', ') + (names.length > MAX_LISTED ? ', …' : '');
-  return hinted === of
-    ? api('note', `${kind} hints on all ready pods (${some}): followed by the stage topologyHints`)
-    : api('note', `${kind} hints on ${hinted} of ${of} ready pods (${some}): ignored, because every pod needs one`);
-}
-
-// Ways that would be better.
 
 /** An address in the target, or a name that stands for it, may be the cluster IP of a Service, whose pods are then not balanced. */
 function clusterIPInPlaceOfService({ clusterIPs = [] }: Facts, target: Target): readonly Finding[] {
@@ -532,23 +524,20 @@ function clusterIPInPlaceOfService({ clusterIPs = [] }: Facts, target: Target): 
 }
 
 function betterWay(facts: Facts, target: Target): Finding | undefined {
-  const better = (summary: string, todo?: string): Finding => {
-    return { where: 'use', mark: 'warn', outcome: 'degraded', summary, todo };
-  };
   if (throughExternalName(facts) !== undefined) return undefined;
   const { mode } = facts.use;
   if (mode === 'name') {
-    return better(
+    return verdict(
+      'degraded',
       'only through one address for all pods',
       'Or make the Service headless (clusterIP: None): then its pods are in DNS and no permission is needed.',
     );
   }
-  if (mode === 'dns' && facts.api !== undefined) return better('through DNS; EndpointSlices would be better');
+  if (mode === 'dns' && facts.api !== undefined)
+    return verdict('degraded', 'through DNS; EndpointSlices would be better');
   if (target.kind !== 'dns' || facts.dns?.kind !== 'cluster-ip') return undefined;
-  return better('DNS names only the cluster IP, where kube-proxy picks a pod once per connection');
+  return verdict('degraded', 'DNS names only the cluster IP, where kube-proxy picks a pod once per connection');
 }
-
-// DNS.
 
 function dnsAnswers({ dns: known, use: { mode } }: Facts, target: Target): readonly Finding[] {
   if (known === undefined) return [];
@@ -592,8 +581,6 @@ const dnsErrors: ReadonlyMap<string, string> = new Map([
   ['ECANCELLED', 'no answer in time'],
 ]);
 
-// The app's own process, and the verdict if nothing else has one.
-
 function clientsOfTheApp({ process: known }: Facts): Finding | readonly Finding[] {
   if (known === undefined) return [];
   const { url, error, unbalanced } = known;
@@ -621,7 +608,7 @@ function allIsWell(facts: Facts, target: Target): Finding {
   const how =
     external === undefined ? `${howFound(facts, target)}${unchecked(facts, target)}` : `by asking DNS for ${external}`;
   const summary = `${count} endpoint${count === 1 ? '' : 's'}, found ${how}`;
-  return { where: 'use', mark: 'ok', outcome: 'fine', summary };
+  return verdict('fine', summary);
 }
 
 function howFound({ use: { mode } }: Facts, { kind }: Target): string {
@@ -638,8 +625,6 @@ function unchecked({ api: known, use: { mode } }: Facts, target: Target): string
   if (known?.getService.state !== 'forbidden' || (mode !== undefined && mode !== 'slices')) return '';
   return `; its only port is used, and whether that is ${target.port} cannot be checked without "get services"`;
 }
-
-// What several checks ask.
 
 function isUsable({ use: { endpoints = [] } }: Facts): boolean {
   return usable(endpoints).length > 0;

@@ -71,7 +71,7 @@ export class Collector implements BalancerWatcher<BalancerSnapshot> {
   }
 
   #addRecent(set: SeriesSet, target: string, balancer: Live, snapshot: BalancerSnapshot): void {
-    const shares = this.#recent.get(balancer)?.look(snapshot, this.#clock.now());
+    const shares = this.#recent.get(balancer)?.update(snapshot, this.#clock.now());
     if (shares === undefined) return;
     const of = { 'evenkeel.target': target };
     if (shares.most !== undefined) set.add('evenkeel.imbalance', of, shares.most);

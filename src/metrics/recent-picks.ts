@@ -25,7 +25,7 @@ export class RecentPicks {
   }
 
   /** Takes a snapshot into account. Returns how the picks since the window began were spread over the current endpoints. */
-  look({ endpoints }: BalancerSnapshot, nowMs: number): RecentShares {
+  update({ endpoints }: BalancerSnapshot, nowMs: number): RecentShares {
     if (this.#before.started.size === 0 && endpoints.length > 0) {
       // The counts in a first snapshot go back to when the balancer was created, so its endpoints begin at 0. Endpoints that come later are
       // new.

@@ -19,7 +19,7 @@ interface OpenSpan {
  * Marks a message of the tracing channels for which a span was created, so that no second tracer, perhaps of another copy of evenkeel,
  * creates another.
  */
-const taken: unique symbol = Symbol.for('evenkeel.opentelemetry.taken') as never;
+const claimed: unique symbol = Symbol.for('evenkeel.opentelemetry.taken') as never;
 
 /**
  * The channel on which undici publishes new requests. If undici's instrumentation subscribes to it, that adds the headers of its own span.
@@ -63,7 +63,7 @@ export class CallSpans {
   };
 
   #callBegan(call: TracedCall): void {
-    if (!take(call)) return;
+    if (!claim(call)) return;
     const parent = context.active();
     const span = this.#tracer.startSpan(
       `evenkeel ${call.method ?? call.protocol}`,
@@ -87,7 +87,7 @@ export class CallSpans {
   }
 
   #attemptBegan(attempt: TracedAttempt): void {
-    if (!take(attempt)) return;
+    if (!claim(attempt)) return;
     const call = this.#calls.get(attempt.call);
     const parent = call?.context ?? context.active();
     if (call?.span.isRecording() === false) {
@@ -124,9 +124,9 @@ export class CallSpans {
 }
 
 /** Marks a message as having a span. Returns false if another tracer marked it before. */
-function take(message: object): boolean {
-  const marked = message as { [taken]?: true };
-  if (marked[taken]) return false;
-  marked[taken] = true;
+function claim(message: object): boolean {
+  const marked = message as { [claimed]?: true };
+  if (marked[claimed]) return false;
+  marked[claimed] = true;
   return true;
 }
