@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { withoutReports } from './lib/contenders.js';
 import { fleet } from './lib/fleet.js';
+import { lognormal } from './lib/server.js';
 import type { Tally } from './lib/tally.js';
 import { World } from './lib/world.js';
 
@@ -12,7 +13,8 @@ const SEED = 1;
 
 /** Six clients of ten pods that are two thirds busy, when they have run for a while. */
 async function settled(more: Parameters<typeof fleet>[3] = {}): Promise<{ world: World; before: Tally }> {
-  const world = new World({ ...fleet(CLIENTS, PODS, 0.67, more), seed: SEED, strategy: withoutReports });
+  const scenario = { serviceTime: lognormal(20, 1), ...fleet(CLIENTS, PODS, 0.67, more) };
+  const world = new World({ ...scenario, seed: SEED, strategy: withoutReports });
   await world.start(15_000);
   return { world, before: await world.run(15_000) };
 }
