@@ -8,7 +8,7 @@ it.skipIf(noRabbitmq)(
   ),
   async () => {
     await buildPackage();
-    const stdout = await outputOf(['examples/amqp/main.js']);
+    const stdout = await outputOf(['examples/amqp/demo.js']);
     expect(stdout).toMatch(/three brokers: +\{ 'rabbit-0': 2, 'rabbit-1': 2, 'rabbit-2': 2 \}/);
     expect(stdout).toMatch(/rabbit-0 terminates: +\{ 'rabbit-1': 3, 'rabbit-2': 3 \}/);
     expect(stdout).toMatch(/it is back: +\{ 'rabbit-0': \d, 'rabbit-1': \d, 'rabbit-2': \d \}/);

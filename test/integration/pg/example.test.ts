@@ -8,7 +8,7 @@ it.skipIf(noPostgres)(
   ),
   async () => {
     await buildPackage();
-    const stdout = await outputOf(['examples/postgres/main.js']);
+    const stdout = await outputOf(['examples/postgres/demo.js']);
     expect(stdout).toMatch(/an order: +pg-0, 99 left/);
     expect(stdout).toMatch(/a standby was promoted: +pg-1, 9[78] left/);
     expect(stdout).toMatch(/reads that failed: +0/);
