@@ -13,7 +13,7 @@ const serviceConfig = {
   methodConfig: [
     {
       name: [{ service: 'shop.v1.Orders', method: 'Get' }],
-      timeout: '1s',
+      timeout: '5s',
       retryPolicy: {
         maxAttempts: 3,
         initialBackoff: '0.01s',

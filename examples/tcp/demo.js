@@ -30,8 +30,11 @@ const total = () => counts().reduce((sum, count) => sum + count, 0);
 
 await Promise.all(['anna', 'bert', 'cleo'].map(service.start));
 await connectedTo(ticker, 3);
-for (let made = 0; made < 30; made++) subscribe().catch(() => {});
-await until(() => total() === 30);
+// One after the other: each goes to the pod with the fewest.
+for (let made = 1; made <= 30; made++) {
+  subscribe().catch(() => {});
+  await until(() => total() === made);
+}
 console.log('three pods:       ', inFlight(ticker));
 
 await service.start('dora');

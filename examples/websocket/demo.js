@@ -28,8 +28,11 @@ const total = () => counts().reduce((sum, count) => sum + count, 0);
 
 await Promise.all(['anna', 'bert', 'cleo'].map(service.start));
 await connectedTo(chat, 3);
-for (let made = 0; made < 30; made++) join(chat, closed);
-await until(() => total() === 30);
+// One after the other: each goes to the pod with the fewest.
+for (let made = 1; made <= 30; made++) {
+  join(chat, closed);
+  await until(() => total() === made);
+}
 console.log('three pods:     ', inFlight(chat));
 
 await service.start('dora');
