@@ -2,6 +2,7 @@ import { type Outcome, outcomes } from '../endpoint/outcome.js';
 import { isTraced, observes } from '../observe/observer.js';
 import { TriedEndpoints } from '../retry/tried-endpoints.js';
 import { offAbort, onAbort } from '../runtime/abort-listeners.js';
+import { ownProperties } from '../runtime/own-properties.js';
 import {
   type AttemptEnd,
   type AttemptedCall,
@@ -168,9 +169,11 @@ export class Attempts<C> implements AttemptTally<C> {
   }
 
   /** The running attempt failed. Another attempt follows, now or after a wait, or the call fails with this attempt's error. */
-  fail(failed: FailedAttempt): void {
+  fail(failure: FailedAttempt): void {
     const lease = this.lease;
     if (lease === undefined) return;
+    // Its optional members decide about sending the call again, so none is read from a polluted prototype.
+    const failed = ownProperties(failure);
     this.lease = undefined;
     lease.end(failed.outcome);
     const { error } = failed;
@@ -197,7 +200,8 @@ export class Attempts<C> implements AttemptTally<C> {
    * response that the options retry. The call may then be repeated, the retry is paid for, and `move` must follow in the same turn. Returns
    * undefined if nothing changed, and the attempt continues.
    */
-  other(failed: FailedAttempt): CallLease<C> | undefined {
+  other(failure: FailedAttempt): CallLease<C> | undefined {
+    const failed = ownProperties(failure);
     const lease = this.lease;
     const wasCut = this.#wasCut;
     if (lease === undefined || this.#stopped || !this.#mayRepeat(lease, failed)) return undefined;

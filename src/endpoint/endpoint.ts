@@ -1,4 +1,5 @@
 import { checkNumber, checkPort, checkString, optionError } from '../runtime/check.js';
+import { ownProperties } from '../runtime/own-properties.js';
 import { hostPort, normalizeAddress } from './address.js';
 import { Attributes } from './attributes.js';
 
@@ -95,7 +96,8 @@ const noHints: readonly string[] = Object.freeze([]);
 const readyConditions: EndpointConditions = Object.freeze({ ready: true, serving: true, terminating: false });
 
 /** Creates an endpoint. Throws EVENKEEL_OPTION for an empty address, a port outside 1–65535 or a weight not above 0. */
-export function createEndpoint(init: EndpointInit): Endpoint {
+export function createEndpoint(options: EndpointInit): Endpoint {
+  const init = ownProperties(options);
   if (typeof init !== 'object' || init === null) throw optionError('endpoint', 'an object with address and port', init);
   const address = normalizeAddress(checkString('address', init.address));
   const port = checkPort('port', init.port);
@@ -113,7 +115,7 @@ export function createEndpoint(init: EndpointInit): Endpoint {
     nodeName: init.nodeName,
     hintZones: init.hintZones?.length ? Object.freeze([...init.hintZones]) : noHints,
     hintNodes: init.hintNodes?.length ? Object.freeze([...init.hintNodes]) : noHints,
-    conditions: init.conditions === undefined ? readyConditions : withDefaults(init.conditions),
+    conditions: init.conditions === undefined ? readyConditions : withDefaults(ownProperties(init.conditions)),
     weight,
     attributes: init.attributes ?? Attributes.empty,
   });

@@ -88,11 +88,11 @@ export class AttemptHandlerV1 implements AttemptHandler, HandlerV1 {
   }
 
   onBodySent(chunk: unknown): void {
-    this.#handler.onBodySent?.(chunk);
+    if (this.#discarded === undefined) this.#handler.onBodySent?.(chunk);
   }
 
   onRequestSent(): void {
-    this.#handler.onRequestSent?.();
+    if (this.#discarded === undefined) this.#handler.onRequestSent?.();
   }
 
   onClient(client: PodClient): void {

@@ -247,11 +247,11 @@ export class AttemptHandlerV2 implements AttemptHandler, HandlerV2 {
   }
 
   onBodySent(chunk: unknown): void {
-    this.#caller.handler.onBodySent?.(chunk);
+    if (this.#discarded === undefined) this.#caller.handler.onBodySent?.(chunk);
   }
 
   onRequestSent(): void {
-    this.#caller.handler.onRequestSent?.();
+    if (this.#discarded === undefined) this.#caller.handler.onRequestSent?.();
   }
 
   onClient(client: PodClient): void {

@@ -347,3 +347,19 @@ describe('a caller that gives up', () => {
     expect(budget.left).toBe(left);
   });
 });
+
+it.each([
+  ['untried', true],
+  ['repeatAs', outcomes.notStarted],
+])('a call that must not be sent twice is not, even if every object inherits "%s"', async (name, value) => {
+  const { attempts, told, call } = await world(2);
+  const running = attempts();
+  running.begin();
+  Object.defineProperty(Object.prototype, name, { value, configurable: true });
+  try {
+    running.fail(lost({ idempotent: false }));
+  } finally {
+    Reflect.deleteProperty(Object.prototype, name);
+  }
+  expect([told.length, call.failures.length]).toEqual([1, 1]);
+});

@@ -102,3 +102,25 @@ describe('outcomes', () => {
     for (const outcome of Object.values(outcomes)) expect(Object.isFrozen(outcome)).toBe(true);
   });
 });
+
+it.each([
+  ['otherAddress', '203.0.113.1'],
+  ['uid', 'theirs'],
+  ['hintZones', ['a']],
+  ['weight', 7],
+  ['conditions', { ready: false }],
+  ['ready', false],
+])('an endpoint has nothing that every object inherits: %s', (name, value) => {
+  const init = { address: '10.0.0.1', port: 80, conditions: {} };
+  const expected = createEndpoint(init);
+  Object.defineProperty(Object.prototype, name, { value, configurable: true });
+  try {
+    const endpoint = createEndpoint(name === 'conditions' ? { address: '10.0.0.1', port: 80 } : init);
+    expect({ ...endpoint, conditions: { ...endpoint.conditions } }).toEqual({
+      ...expected,
+      conditions: { ...expected.conditions },
+    });
+  } finally {
+    Reflect.deleteProperty(Object.prototype, name);
+  }
+});

@@ -1,5 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import { AttemptHandlerV1 } from '../../../../src/adapter/undici/attempt-v1.js';
 import { connectionMark, notBegunHeader } from '../../../../src/propagation/not-begun.js';
+import { SharedTimers } from '../../../../src/runtime/shared-timers.js';
+import { FakeClock } from '../../../../src/testing/fake-clock.js';
 import {
   type ArrivedRequest,
   type Caller,
@@ -33,6 +36,33 @@ describe('the response of a pod that refused a request before it began', () => {
     first.data('busy').end();
     expect(first.aborted).toBeUndefined();
     await settled(fixture, caller, timers);
+  });
+
+  it('says no more to the caller what was sent of the body', async () => {
+    const { fixture, caller, first, timers } = await refused();
+    first.sentBody('to the first');
+    expect(caller.heard).toEqual([]);
+    fixture.last.sentBody('to the second');
+    expect(caller.heard.splice(0)).toEqual(['sent to the second', 'all sent']);
+    first.end();
+    await settled(fixture, caller, timers);
+  });
+
+  it('says no more of it to a handler of the older form either', () => {
+    const heard: unknown[] = [];
+    const handler = { onBodySent: (chunk: unknown) => heard.push(chunk), onRequestSent: () => heard.push('all sent') };
+    const timers = new SharedTimers(new FakeClock());
+    const attempt = new AttemptHandlerV1(handler as never, {
+      ...{ done: false, abortReason: undefined, timers },
+      takes: () => false,
+    });
+    attempt.onConnect(() => {});
+    attempt.onBodySent('before');
+    attempt.onHeaders(503, [], () => {}, '');
+    attempt.onBodySent('after');
+    attempt.onRequestSent();
+    attempt.onComplete([]);
+    expect(heard).toEqual(['before']);
   });
 
   it('is cut after 64 KB', async () => {
