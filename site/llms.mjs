@@ -34,7 +34,8 @@ export function llmsFullTxt(texts, summary) {
 
 /** The first sentence of the first paragraph, as plain text. @param {string} text */
 function firstSentence(text) {
-  const paragraph = text.split(/\n{2,}/).find((part) => !/^(#|```|---|\||!\[|<|- )/.test(part));
+  const prose = text.replace(/^```[\s\S]*?^```$/gm, '');
+  const paragraph = prose.split(/\n{2,}/).find((part) => !/^(#|---|\||!\[|<|- |\s*$)/.test(part));
   const plain = (paragraph ?? '')
     .replace(/\s+/g, ' ')
     .replace(/\[([^\]]*)\]\([^)]*\)/g, '$1')
