@@ -65,9 +65,7 @@ export const rooms = Object.entries({
   'adapter/amqp': adapter,
   'adapter/redis': adapter,
   'adapter/pg': `${sql} npm:pg`,
-  'adapter/mysql2': `${sql} npm:mysql2 adapter/mysql2/server adapter/mysql2/cluster`,
-  'adapter/mysql2/server': `${sql} npm:mysql2 adapter/mysql2`,
-  'adapter/mysql2/cluster': `${sql} npm:mysql2 adapter/mysql2 adapter/mysql2/server`,
+  'adapter/mysql2': `${sql} npm:mysql2`,
   register: `index admin/index admin/page-rules metrics/index adapter runtime/peer-version npm:undici npm:@grpc/grpc-js`,
   cli: '* npm:@kubernetes/client-node',
 }).map(([name, may]) => ({ name, may: words(may) }));

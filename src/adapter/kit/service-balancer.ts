@@ -12,6 +12,8 @@ export interface ServiceName {
   readonly host: string;
   /** The Service's port; undefined if the target has a named port. */
   readonly port: number | undefined;
+  /** Whether the target is a list of addresses, of which these are the first. */
+  readonly isList: boolean;
 }
 
 /**
@@ -23,11 +25,12 @@ export function serviceName(target: unknown): ServiceName {
   const parsed = parseTarget(target);
   if (parsed.kind === 'static') {
     const [first] = parsed.endpoints;
-    return { host: String(first?.address), port: first?.port };
+    return { host: String(first?.address), port: first?.port, isList: true };
   }
   const { port } = parsed;
   const host = parsed.kind === 'kubernetes' ? serviceHost(parsed.service) : parsed.host;
-  return { host, port: typeof port === 'number' ? port : undefined };
+  // The dot at the end of an absolute name is for DNS alone: no certificate has it.
+  return { host: host.replace(/\.$/, ''), port: typeof port === 'number' ? port : undefined, isList: false };
 }
 
 function serviceHost({ service, namespace, domain }: ServiceHost): string {

@@ -2,16 +2,15 @@
 import './check-version.js';
 
 export type { PerEndpoint } from '../kit/index.js';
-export type { CheckedOutConnection, CheckoutOptions, ConnectionCallback, QueryCallback } from './cluster/namespace.js';
+export type { ServerOfConnection } from './connection-methods.js';
+export type { CheckedOutConnection, CheckoutOptions, ConnectionCallback, QueryCallback } from './namespace.js';
+export type { Mysql2ConnectionOptions, ServiceOptions } from './options.js';
 export {
   createPoolCluster,
   type PoolCluster,
   type PoolClusterEvent,
   type PoolClusterOptions,
-} from './cluster/pool-cluster.js';
-export type { ServiceSelector } from './cluster/route.js';
-export type { ServiceOptions } from './cluster/service.js';
-export type { RunningStatement, StatementEvent, StatementListener, StatementOptions } from './cluster/statement.js';
-export type { Mysql2ConnectionOptions } from './options.js';
+} from './pool-cluster.js';
 export type { AskServer, ReplicaLagOptions } from './roles.js';
-export type { ServerOfConnection } from './server/connection-methods.js';
+export type { ServiceSelector } from './route.js';
+export type { RunningStatement, StatementEvent, StatementListener, StatementOptions } from './statement.js';

@@ -1,22 +1,39 @@
+/** The options of a service, and the settings that the rest of the adapter reads. */
 import { isIP } from 'node:net';
 import type { PoolOptions as MysqlPoolOptions } from 'mysql2';
-import { type BalancingOptions, EvenkeelError } from '../../index.js';
+import { type BalancingOptions, type Endpoint, EvenkeelError, type Resolver } from '../../index.js';
 import {
   anyOption,
   balancerDefaults,
+  balancingTable,
   booleanOption,
+  checkBalancingOptions,
   checkBoolean,
   checkedOption,
   checkKeys,
   checkNumber,
+  checkPort,
+  checkString,
+  choiceOption,
   type Filled,
   numberOption,
   type OptionTable,
   optionalNumber,
   optionError,
   optionTable,
+  ownProperties,
   type PerEndpoint,
+  pickNames,
+  poolDefaults,
 } from '../kit/index.js';
+import type { PoolLimits } from '../sql/session-pool.js';
+import { hostOf, sourceOf, targetOf } from '../sql/where.js';
+import { type Credentials, type ReadCredentials, readerOfCredentials, resolveTls } from './credentials.js';
+import { canReset, knowsGracefulEnd } from './internals.js';
+import { withOwnFunctions } from './own-functions.js';
+import { lagTable, type ReplicaLagOptions } from './roles.js';
+
+const MYSQL_PORT = 3_306;
 
 /** Options of mysql2 that evenkeel sets itself, or that have another type in evenkeel. */
 type Decided =
@@ -93,7 +110,7 @@ export interface Mysql2ConnectionOptions
 }
 
 /** The options that mysql2 reads and evenkeel passes on unchanged. */
-export const passedOn = [
+const passedOn = [
   'user',
   'password',
   'password1',
@@ -172,11 +189,200 @@ export const mysql2ConnectionTable: OptionTable<
   }),
 });
 
-/** The names of the options in `Mysql2ConnectionOptions`. */
-const mysql2ConnectionOptionNames: readonly string[] = Object.freeze([...passedOn, ...mysql2ConnectionTable.names]);
+/** Options of one Service of a cluster: where its servers are, with which credentials to log in, and how a server is chosen. */
+export interface ServiceOptions extends BalancingOptions, Mysql2ConnectionOptions, ReplicaLagOptions {
+  /**
+   * Where the servers are, as a target string; excludes `resolver`, and `host` with `port`. @defaultValue none
+   * @see docs/reference/targets.md
+   */
+  readonly target?: string | undefined;
+  /** Whether a statement may run twice, unless it is sent on a checked-out connection: for services that only read. @defaultValue false */
+  readonly idempotent?: boolean | undefined;
+  /**
+   * Which servers get statements. `primary`: only a server whose latest answer was that it accepts writes. A server that reports to be
+   * read-only is on standby until it accepts them; it is the primary then, and the sessions of a former primary that does not answer, or
+   * still accepts writes, are cut. `any`: all servers, whose roles are not queried. @defaultValue 'any'
+   * @see docs/guide/mysql.md#roles-one-primary-several-replicas
+   */
+  readonly role?: 'any' | 'primary' | undefined;
+}
 
-/** mysql2's names for options that evenkeel has under balancing options of another name. */
-export const renamedOptionNames: readonly string[] = ['connectTimeout', 'queueLimit', 'waitForConnections'];
+type OwnOptions = Pick<ServiceOptions, 'target' | 'idempotent' | 'role'>;
+
+export const serviceTable: OptionTable<Filled<OwnOptions, 'target'>> = optionTable('options', {
+  // The value is checked where servers are looked for.
+  target: anyOption<string>(),
+  idempotent: booleanOption(false),
+  role: choiceOption('any', ['any', 'primary']),
+});
+
+/** How sockets to the servers of one Service are opened. */
+export interface DialOptions {
+  /** Whether TCP probes a server that is idle. */
+  readonly keepAlive: boolean;
+  /** Idle time of a connection before TCP's first probe, in ms. */
+  readonly keepAliveDelayMs: number;
+  /** The local address from which servers are dialed. */
+  readonly localAddress: string | undefined;
+}
+
+/** The options of the connections to each server, after defaults were filled in and everything was checked. */
+export interface ServerSettings extends PoolLimits {
+  /** The options that are passed to mysql2. They include `host` if all servers share one. */
+  readonly mysql: MysqlPoolOptions;
+  /** Provides the credentials of each new connection; undefined if no credential is a function. */
+  readonly readCredentials: ReadCredentials | undefined;
+  readonly credentialsRefreshMs: number;
+  readonly queryTimeoutMs: number;
+  readonly dial: DialOptions;
+}
+
+/** The options of one service, after defaults were filled in and everything was checked. */
+export interface ServiceSettings {
+  /** Where the servers are. */
+  readonly resolver: Resolver | string;
+  /** The options that `createBalancer` takes and checks itself, without the resolver. */
+  readonly balancing: BalancingOptions;
+  readonly server: ServerSettings;
+  readonly lag: ReplicaLagOptions;
+  readonly idempotent: boolean;
+  readonly role: 'any' | 'primary';
+  readonly waitTimeoutMs: number;
+  /** How long `end` waits for running statements and checked-out connections, in ms. */
+  readonly endTimeoutMs: number;
+}
+
+/**
+ * Fills in defaults and checks every option of a service; `name` is the service's. Throws EVENKEEL_OPTION; no message contains a secret.
+ */
+export function serviceSettings(name: string, callersOptions: ServiceOptions): ServiceSettings {
+  checkNames(name === '' ? 'options' : `services.${name}`, callersOptions);
+  const options = ownProperties(withOwnNames(ownProperties(callersOptions)));
+  const { resolver, host } = whereabouts(options);
+  const server = serverSettings(options, host);
+  const { idempotent, role } = serviceTable.resolveOwn(options);
+  const { resolver: _, ...balancing } = pickNames(options as BalancingOptions, balancingTable.names);
+  checkBalancingOptions(balancing);
+  return {
+    resolver,
+    balancing,
+    server,
+    lag: options,
+    idempotent,
+    role,
+    waitTimeoutMs: options.waitTimeoutMs ?? balancerDefaults.waitTimeoutMs,
+    // The wait of `end` is limited: a caller that never gives a connection back must not keep a process from ending.
+    endTimeoutMs: ownProperties(options.pool)?.drainTimeoutMs ?? poolDefaults.drainTimeoutMs,
+  };
+}
+
+/** How the servers are found, and the Service's host name for TLS. */
+function whereabouts({ target, resolver, port, ...options }: ServiceOptions): {
+  readonly resolver: Resolver | string;
+  readonly host: string | undefined;
+} {
+  const host = options.host === undefined ? undefined : checkString('host', options.host);
+  const source = sourceOf(target, resolver);
+  if (source !== undefined) {
+    if (port !== undefined) {
+      throw new EvenkeelError('EVENKEEL_OPTION', 'port goes with host alone: a target and a resolver have their own');
+    }
+    const isNamed = target !== undefined || typeof source === 'string';
+    return { resolver: source, host: isNamed ? (host ?? hostOf(source)) : host };
+  }
+  if (host === undefined) {
+    const where = 'where are the servers? Give `target` (mysql-read.shop:3306), `resolver`, or `host` and `port`';
+    throw new EvenkeelError('EVENKEEL_OPTION', where);
+  }
+  return { resolver: targetOf(host, checkPort('port', port ?? MYSQL_PORT)), host };
+}
+
+/** Fills in defaults and checks every option. Throws EVENKEEL_OPTION; no message contains a secret. */
+export function serverSettings(
+  callersOptions: Mysql2ConnectionOptions & Pick<BalancingOptions, 'pool'>,
+  host: string | undefined,
+): ServerSettings {
+  const options = ownProperties(callersOptions);
+  const pool = ownProperties(options.pool ?? {});
+  const mysql = mysqlOptions(options, host);
+  const {
+    connectionLimit,
+    maxIdle = connectionLimit,
+    idleTimeout,
+    enableKeepAlive,
+    keepAliveInitialDelay,
+    ...own
+  } = mysql2ConnectionTable.resolveOwn(options);
+  const { credentialsRefreshMs, validateAfterMs, validateTimeoutMs, queryTimeoutMs, localAddress } = own;
+  return {
+    mysql,
+    readCredentials: readerOfCredentials(credentialFunctions(options), host),
+    credentialsRefreshMs,
+    max: connectionLimit,
+    min: 1,
+    maxUses: Number.POSITIVE_INFINITY,
+    maxIdle,
+    idleTimeoutMs: idleTimeout,
+    validateAfterMs,
+    validateTimeoutMs,
+    queryTimeoutMs,
+    connectTimeoutMs: pool.connectTimeoutMs ?? poolDefaults.connectTimeoutMs,
+    maxAgeMs: pool.maxConnectionAgeMs ?? poolDefaults.maxConnectionAgeMs,
+    dial: { keepAlive: enableKeepAlive, keepAliveDelayMs: keepAliveInitialDelay, localAddress },
+  };
+}
+
+/** The options that are passed to mysql2. */
+function mysqlOptions(options: Mysql2ConnectionOptions, host: string | undefined): MysqlPoolOptions {
+  for (const name of ['user', 'password', 'password1', 'password2', 'password3', 'database'] as const) {
+    const value: unknown = options[name];
+    if (value === undefined || typeof value === 'string' || (mayBeFunction(name) && typeof value === 'function'))
+      continue;
+    const got = value === null ? 'null' : typeof value;
+    const wanted = mayBeFunction(name) ? 'a string, or a function that returns one' : 'a string';
+    throw new EvenkeelError('EVENKEEL_OPTION', `${name} must be ${wanted}, got ${got}`);
+  }
+  const mysql: Record<string, unknown> = ownProperties({});
+  for (const name of passedOn) {
+    const value = (options as Record<string, unknown>)[name];
+    if (value !== undefined && !(mayBeFunction(name) && typeof value === 'function')) mysql[name] = value;
+  }
+  // An older mysql2 would ignore `resetOnRelease`, and the next user of a connection would find what the previous one left.
+  if (mysql.resetOnRelease === true && !canReset()) {
+    throw new EvenkeelError('EVENKEEL_OPTION', 'resetOnRelease needs mysql2 3.22 or newer');
+  }
+  if (mysql.gracefulEnd === true && !knowsGracefulEnd()) {
+    throw new EvenkeelError('EVENKEEL_OPTION', 'gracefulEnd needs a newer mysql2: this one would ignore it');
+  }
+  const ssl = typeof options.ssl === 'function' ? undefined : resolveTls(options.ssl, host);
+  if (ssl !== undefined) mysql.ssl = ssl;
+  if (host !== undefined) mysql.host = host;
+  return withOwnFunctions(mysql) as MysqlPoolOptions;
+}
+
+const mayBeFunction = (name: string): boolean => name === 'user' || name === 'password';
+
+function credentialFunctions(options: Mysql2ConnectionOptions) {
+  const functions: { -readonly [Name in keyof Credentials]?: (endpoint: Endpoint) => unknown } = {};
+  for (const name of ['user', 'password', 'ssl'] as const) {
+    const value = options[name];
+    if (typeof value === 'function') functions[name] = value;
+  }
+  return functions;
+}
+
+/** The names of all options of a service. */
+const knownNames: readonly string[] = [
+  ...serviceTable.names,
+  ...lagTable.names,
+  ...balancingTable.names,
+  ...passedOn,
+  ...mysql2ConnectionTable.names,
+  // mysql2's names for options that evenkeel has under balancing options of another name.
+  'connectTimeout',
+  'queueLimit',
+  'waitForConnections',
+];
 
 /** Options of mysql2 that evenkeel does not take, and why. */
 const refused: Readonly<Record<string, string>> = {
@@ -185,8 +391,8 @@ const refused: Readonly<Record<string, string>> = {
   uri: 'give host, port, user, password and database',
 };
 
-/** Converts the options in `renamedOptionNames` to evenkeel's names. Throws EVENKEEL_OPTION if both names are given. */
-export function withOwnNames<T extends object>(options: T): T & BalancingOptions {
+/** Converts the options that mysql2 calls by other names to evenkeel's. Throws EVENKEEL_OPTION if both names are given. */
+function withOwnNames<T extends object>(options: T): T & BalancingOptions {
   const { connectTimeout, queueLimit, waitForConnections, ...rest } = options as T & {
     readonly connectTimeout?: unknown;
     readonly queueLimit?: unknown;
@@ -217,7 +423,7 @@ export function withOwnNames<T extends object>(options: T): T & BalancingOptions
 }
 
 /** Throws EVENKEEL_OPTION for an option with an unknown name. No value is shown, because it may be a secret under a misspelled name. */
-export function checkNames(name: string, options: unknown, more: readonly string[]): void {
+function checkNames(name: string, options: unknown): void {
   if (typeof options === 'object' && options !== null) {
     for (const [key, instead] of Object.entries(refused)) {
       if (key in options) {
@@ -226,7 +432,7 @@ export function checkNames(name: string, options: unknown, more: readonly string
     }
     refuseHttpRetries(name, (options as Pick<BalancingOptions, 'retry'>).retry);
   }
-  checkKeys(name, options, [...more, ...mysql2ConnectionOptionNames]);
+  checkKeys(name, options, knownNames);
 }
 
 /** Throws EVENKEEL_OPTION for options of `retry` that are only for HTTP and would have no effect. */

@@ -23,7 +23,7 @@ import {
   type WatchedServer,
 } from '../kit/index.js';
 import { isInterrupted, readOnlyOutcome, verdictOf } from './outcome.js';
-import type { MysqlServer } from './server/transport.js';
+import type { MysqlServer } from './session.js';
 
 /** Why a server should get no statements, by its own word; undefined if there is no reason. */
 type Objection = string | undefined;

@@ -1,7 +1,6 @@
-import { isIP } from 'node:net';
 import type { ConnectionOptions } from 'node:tls';
 import pg from 'pg';
-import { type Balancer, type BalancingOptions, EvenkeelError, type Resolver, staticEndpoints } from '../../index.js';
+import { type Balancer, type BalancingOptions, EvenkeelError, type Resolver } from '../../index.js';
 import {
   anyOption,
   asError,
@@ -31,6 +30,7 @@ import {
   unknownOption,
 } from '../kit/index.js';
 import type { PoolLimits } from '../sql/session-pool.js';
+import { hostOf, sourceOf, targetOf } from '../sql/where.js';
 
 /** Which PostgreSQL servers get statements: those that take writes, those that replicate, or both. */
 export type Role = ServerRole;
@@ -317,16 +317,13 @@ function whereabouts(
   config: object,
 ): Pick<PoolSettings, 'resolver' | 'host' | 'port'> {
   const { resolver } = options;
-  if (target !== undefined && resolver !== undefined) {
-    throw new EvenkeelError('EVENKEEL_OPTION', 'target and resolver say the same: give one of them');
-  }
   // pg would throw an unclear error of its own for such a host or port.
   if (options.host !== undefined && typeof options.host !== 'string')
     throw optionError('host', 'a string', options.host);
   if (options.port !== undefined && !['number', 'string'].includes(typeof options.port)) {
     throw optionError('port', 'a port', options.port);
   }
-  const isElsewhere = target !== undefined || resolver !== undefined;
+  const isElsewhere = sourceOf(target, resolver) !== undefined;
   if (!isElsewhere) checkConnectionString((config as pg.PoolConfig).connectionString);
   // pg reads the connection string and the environment (PGHOST, PGPORT …).
   const configured = new Client({ ...config });
@@ -337,18 +334,15 @@ function whereabouts(
   if (!isElsewhere && String(host).includes(',')) throw new EvenkeelError('EVENKEEL_OPTION', `host: ${SEVERAL_HOSTS}`);
   if (target !== undefined) {
     const service = serviceName(target);
-    const isList = target.trim().startsWith('static:');
     // A list of addresses has no host name of its own, so TLS uses the option `host`.
-    const name = isList && options.host !== undefined ? options.host : service.host;
-    return { resolver: target, host: name, port: service.port ?? port };
+    return { resolver: target, host: hostOf(target) ?? options.host ?? service.host, port: service.port ?? port };
   }
   if (resolver !== undefined) {
     checkTlsName(options, configured);
     return { resolver, host, port };
   }
   if (host.startsWith('/')) throw optionError('host', 'a host: there is nothing to balance behind a Unix socket', host);
-  const isServer = isIP(host) !== 0 || /(^|\.)localhost$/.test(host);
-  return { resolver: isServer ? staticEndpoints([{ address: host, port }]) : `${host}:${port}`, host, port };
+  return { resolver: targetOf(host, port), host, port };
 }
 
 const SEVERAL_HOSTS =

@@ -7,8 +7,7 @@ import { hedgeTable } from '../../../src/adapter/http/hedging.js';
 import { http2Table } from '../../../src/adapter/http2/options.js';
 import { propagateTable } from '../../../src/adapter/kit/propagation.js';
 import { placeTable, socketPlacerTable } from '../../../src/adapter/kit/socket-placer.js';
-import { serviceTable } from '../../../src/adapter/mysql2/cluster/service.js';
-import { mysql2ConnectionTable } from '../../../src/adapter/mysql2/options.js';
+import { mysql2ConnectionTable, serviceTable } from '../../../src/adapter/mysql2/options.js';
 import { lagTable } from '../../../src/adapter/mysql2/roles.js';
 import { agentTable } from '../../../src/adapter/node-http/agent.js';
 import { appAgentsTable } from '../../../src/adapter/node-http/app-agents.js';
@@ -88,11 +87,11 @@ const groups: Readonly<Record<string, OptionGroup>> = {
   TargetOptions: { file: 'resolver/target', table: targetTable },
   AdminOptions: { file: 'admin/options', table: adminTable },
   Mysql2ConnectionOptions: { file: 'adapter/mysql2/options', table: mysql2ConnectionTable },
-  ServiceOptions: { file: 'adapter/mysql2/cluster/service', table: serviceTable },
-  PoolClusterOptions: { file: 'adapter/mysql2/cluster/pool-cluster', table: { options: {} } },
+  ServiceOptions: { file: 'adapter/mysql2/options', table: serviceTable },
+  PoolClusterOptions: { file: 'adapter/mysql2/pool-cluster', table: { options: {} } },
   ReplicaLagOptions: { file: 'adapter/mysql2/roles', table: lagTable },
   MysqlStatementOptions: {
-    file: 'adapter/mysql2/cluster/statement',
+    file: 'adapter/mysql2/statement',
     interface: 'StatementOptions',
     table: { options: {} },
   },

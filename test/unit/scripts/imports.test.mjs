@@ -46,7 +46,6 @@ const cases = [
   ['adapters use no other peer', 'adapter/undici/a', `import 'pg';`, 'package pg'],
   ['adapters do not reach inside', 'adapter/undici/a', `import '../../pool/pool.js';`, 'may not'],
   ['adapters do not share code', 'adapter/undici/a', `import '../node-http/a.js';`, 'may not'],
-  ['parts of an adapter have an order', 'adapter/mysql2/server/a', `import '../cluster/a.js';`, 'may not'],
   ['a package must be a peer', 'adapter/undici/a', `import 'nock';`, 'package nock'],
   ['the server shares single files', 'server/a', `import '../call/waiting-room.js';`],
   ['and no others of their folder', 'server/a', `import '../call/attempts.js';`, 'may not'],

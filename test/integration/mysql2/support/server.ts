@@ -1,6 +1,7 @@
 import type { Mysql2ConnectionOptions } from '../../../../src/adapter/mysql2/options.js';
-import { resolveServerSettings } from '../../../../src/adapter/mysql2/server/settings.js';
-import { type MysqlServer, MysqlTransport } from '../../../../src/adapter/mysql2/server/transport.js';
+import { serverSettings } from '../../../../src/adapter/mysql2/options.js';
+import type { MysqlServer } from '../../../../src/adapter/mysql2/session.js';
+import { MysqlTransport } from '../../../../src/adapter/mysql2/transport.js';
 import { type Clock, type PoolOptions, type Rng, systemClock, systemRng } from '../../../../src/index.js';
 
 export type { MysqlServer };
@@ -15,7 +16,7 @@ export function transport({
   readonly clock?: Clock;
   readonly rng?: Rng;
 }): MysqlTransport {
-  return new MysqlTransport({ settings: resolveServerSettings(options, undefined), clock, rng, events: {} });
+  return new MysqlTransport({ settings: serverSettings(options, undefined), clock, rng, events: {} });
 }
 
 /** Runs a statement on a session of a server, as a call does, and resolves with the rows. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { hostOfTarget, targetOfHost } from '../../../../src/adapter/mysql2/cluster/servers.js';
 import { createPoolCluster, type PoolClusterOptions } from '../../../../src/adapter/mysql2/index.js';
+import { hostOf, targetOf } from '../../../../src/adapter/sql/where.js';
 import { FakeResolver } from '../../../../src/testing/fake-resolver.js';
 
 const SECRET = 'hunter2-kP9x';
@@ -114,11 +114,11 @@ describe('the host of a target', () => {
     ['10.0.0.1:3306', '10.0.0.1'],
     ['dns:53', 'dns'],
   ])('%s is %s', (target, host) => {
-    expect(hostOfTarget(target)).toBe(host);
+    expect(hostOf(target)).toBe(host);
   });
 
   it('and a port make a target', () => {
-    expect(targetOfHost('mysql.shop', undefined)).toBe('mysql.shop:3306');
-    expect(targetOfHost('::1', 3307)).toBe('[::1]:3307');
+    expect(targetOf('mysql.shop', 3306)).toBe('mysql.shop:3306');
+    expect(targetOf('::1', 3307)).toBe('[::1]:3307');
   });
 });

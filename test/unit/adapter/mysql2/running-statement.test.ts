@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { RunningStatement } from '../../../../src/adapter/mysql2/cluster/statement.js';
+import { RunningStatement } from '../../../../src/adapter/mysql2/statement.js';
 
 it('a stream leaves its connection alone once the answer has ended, because another statement may run there', async () => {
   let resumed = 0;

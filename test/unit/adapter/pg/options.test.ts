@@ -129,6 +129,11 @@ describe('what only libpq understands of a connection string', () => {
     expect([host, role]).toEqual(['postgres.shop', 'primary']);
   });
 
+  it('the host of an absolute name has no dot at its end, which no certificate has', () => {
+    const target = 'postgres.shop.svc.cluster.local.:5432';
+    expect(poolSettings({ target }).host).toBe('postgres.shop.svc.cluster.local');
+  });
+
   it('a password with commas is no list', () => {
     for (const password of ['a,b', 'a,b:5432', 'a:1,b', '%40a,b']) {
       const { host } = poolSettings({ connectionString: `postgres://shop:${password}@postgres.shop:5432/shop` });

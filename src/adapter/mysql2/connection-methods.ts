@@ -1,10 +1,10 @@
 /** The methods of mysql2's connections that evenkeel replaces, and the statements that it watches on them. */
 import type { Socket } from 'node:net';
 import type { PoolConnection } from 'mysql2';
-import type { Clock, Endpoint, Timer } from '../../../index.js';
-import { onTransactionState, streamOf } from '../internals.js';
-import { queryTimeout } from '../outcome.js';
-import { ownErrors, withOwnFunctions } from '../own-functions.js';
+import type { Clock, Endpoint, Timer } from '../../index.js';
+import { onTransactionState, streamOf } from './internals.js';
+import { queryTimeout } from './outcome.js';
+import { ownErrors, withOwnFunctions } from './own-functions.js';
 
 /** A checked-out connection of a cluster, with the server to which it leads. */
 export interface ServerOfConnection {

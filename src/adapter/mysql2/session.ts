@@ -1,10 +1,8 @@
 import type { Socket } from 'node:net';
 import type { PoolConnection } from 'mysql2';
-import { type Clock, type Endpoint, EvenkeelError, type Outcome, outcomes, type Timer } from '../../../index.js';
-import type { EndedBy, OwnAnswer, PooledSession, SessionOwner } from '../../sql/session.js';
-import { endsGracefully, nameServer, onTransactionState, replaceMethods, reset, sayGoodbye } from '../internals.js';
-import { connectionLost, isFarewell, isQueryTimeout, verdictOf } from '../outcome.js';
-import { isOwnFault } from '../own-functions.js';
+import { type Clock, type Endpoint, EvenkeelError, type Outcome, outcomes, type Timer } from '../../index.js';
+import type { EndedBy, OwnAnswer, PooledSession, SessionOwner } from '../sql/session.js';
+import type { SessionPool } from '../sql/session-pool.js';
 import {
   type Command,
   type ConnectionMethods,
@@ -13,6 +11,9 @@ import {
   type MysqlCallback,
 } from './connection-methods.js';
 import type { Credentials } from './credentials.js';
+import { endsGracefully, nameServer, onTransactionState, replaceMethods, reset, sayGoodbye } from './internals.js';
+import { connectionLost, isFarewell, isQueryTimeout, verdictOf } from './outcome.js';
+import { isOwnFault } from './own-functions.js';
 
 /** Called once, when a session is free again or gone. `outcome` is that of the statements that its user ran on the connection itself. */
 export type Freed = (outcome: Outcome) => void;
@@ -40,6 +41,9 @@ const asItIs = (_field: unknown, next: () => unknown): unknown => next();
 
 /** How long a server may take to hang up, or to answer a reset, in ms. */
 const PATIENCE_MS = 1_000;
+
+/** One MySQL server, with the pool of sessions that evenkeel keeps to it. */
+export type MysqlServer = SessionPool<MysqlSession>;
 
 /**
  * One connection of a mysql2 pool, from its handshake to its end. It replaces methods of the connection, to know what a user does who has

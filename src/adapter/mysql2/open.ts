@@ -1,15 +1,16 @@
 /** How connections to a server are opened: their sockets, their credentials, and how long that may take. */
 import { AsyncResource } from 'node:async_hooks';
 import { connect, type Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { createConnection, createPool, type Pool, type PoolOptions } from 'mysql2';
-import { type Clock, type Endpoint, endpointAddress, type Rng, type Timer } from '../../../index.js';
-import { deadline, jittered } from '../../kit/index.js';
-import type { SessionOwner } from '../../sql/session.js';
-import { hideSecrets, setCredentials } from '../internals.js';
-import { type Events, tell } from '../own-functions.js';
+import { type Clock, type Endpoint, endpointAddress, type Rng, type Timer } from '../../index.js';
+import { deadline, jittered } from '../kit/index.js';
+import type { SessionOwner } from '../sql/session.js';
 import { areSameCredentials, type Credentials, credentialsTooLate, withCredentials } from './credentials.js';
+import { hideSecrets, setCredentials } from './internals.js';
+import type { DialOptions, ServerSettings } from './options.js';
+import { type Events, tell } from './own-functions.js';
 import { MysqlSession, type SessionParts } from './session.js';
-import { type DialOptions, poolOptions, type ServerSettings } from './settings.js';
 
 /** The share by which the time between two refreshes of credentials varies, so that those of many servers do not coincide. */
 const REFRESH_JITTER_RATIO = 0.2;
@@ -24,7 +25,7 @@ const background = new AsyncResource('evenkeel.mysql2');
  * Opens a socket to the pod's own address. mysql2 adds TLS, with the Service's name. The socket does not keep the process alive; code that
  * waits for it calls `ref`.
  */
-export function dial(endpoint: Endpoint, options: DialOptions): Socket {
+function dial(endpoint: Endpoint, options: DialOptions): Socket {
   const { keepAlive, keepAliveDelayMs, localAddress } = options;
   return background.runInAsyncScope(() =>
     connect({
@@ -39,7 +40,7 @@ export function dial(endpoint: Endpoint, options: DialOptions): Socket {
 }
 
 /** Logs in to a server and out again. Rejects if that fails or `signal` aborts; then no connection is open. */
-export async function logIn(options: PoolOptions, signal: AbortSignal): Promise<void> {
+async function logIn(options: PoolOptions, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted();
   const connection = createConnection(options);
   let aborted: (() => void) | undefined;
@@ -189,6 +190,27 @@ export class Opening {
     if (this.#closed.signal.aborted) return;
     server.expire(({ credentials }) => credentials !== undefined && !areSameCredentials(credentials, credentialsNow));
   }
+}
+
+/**
+ * The options of mysql2's pool for one server, whose sockets come from `open`. The pool only makes connections: its limits, its timeouts
+ * and its reset do not apply.
+ */
+function poolOptions(settings: ServerSettings, endpoint: Endpoint, open: () => Duplex): Record<string, unknown> {
+  const { mysql } = settings;
+  const limit = Number.MAX_SAFE_INTEGER;
+  return {
+    // The address is for traces; it is replaced by the Service's name, which TLS needs, if there is one.
+    host: endpoint.address,
+    port: endpoint.port,
+    ...mysql,
+    // mysql2 caches TLS sessions on this object, which is copied because a new pod behind an old address must never see them (U7).
+    ...(typeof mysql.ssl === 'object' && { ssl: { ...mysql.ssl } }),
+    stream: open,
+    connectTimeout: 0,
+    connectionLimit: limit,
+    maxIdle: limit,
+  };
 }
 
 const LEFT_OPEN =

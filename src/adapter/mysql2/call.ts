@@ -1,11 +1,10 @@
-import { type Clock, endpointAddress, type Outcome, outcomes, type Priority, type Timer } from '../../../index.js';
-import type { AttemptSource, Attempts, CallFacts, CallLease } from '../../kit/index.js';
-import { LentCall, type SessionUse } from '../../sql/lent-call.js';
-import { type MysqlVerdict, queryTimeout, readOnlyOutcome, verdictOf } from '../outcome.js';
-import type { MysqlCallback } from '../server/connection-methods.js';
-import type { MysqlSession } from '../server/session.js';
-import type { MysqlServer } from '../server/transport.js';
+import { type Clock, endpointAddress, type Outcome, outcomes, type Priority, type Timer } from '../../index.js';
+import type { AttemptSource, Attempts, CallFacts, CallLease } from '../kit/index.js';
+import { LentCall, type SessionUse } from '../sql/lent-call.js';
+import type { MysqlCallback } from './connection-methods.js';
+import { type MysqlVerdict, queryTimeout, readOnlyOutcome, verdictOf } from './outcome.js';
 import type { ServiceRoute } from './route.js';
+import type { MysqlServer, MysqlSession } from './session.js';
 import { isAlone, isWhole, type RunningStatement, type Statement } from './statement.js';
 
 /**

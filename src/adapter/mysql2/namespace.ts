@@ -2,11 +2,11 @@ import { AsyncResource } from 'node:async_hooks';
 import { EventEmitter } from 'node:events';
 import type { FieldPacket, PoolConnection as MysqlPoolConnection, QueryError, QueryResult } from 'mysql2';
 import type { PoolConnection as PromisePoolConnection } from 'mysql2/promise';
-import { EvenkeelError } from '../../../index.js';
-import { ownProperties } from '../../kit/index.js';
-import { ownErrors } from '../own-functions.js';
-import type { Method, MysqlCallback, ServerOfConnection } from '../server/connection-methods.js';
+import { EvenkeelError } from '../../index.js';
+import { ownProperties } from '../kit/index.js';
 import { MysqlCall } from './call.js';
+import type { Method, MysqlCallback, ServerOfConnection } from './connection-methods.js';
+import { ownErrors } from './own-functions.js';
 import type { ServiceRoute } from './route.js';
 import {
   callbackOf,

@@ -1,9 +1,9 @@
 /** The credentials of connections (user, password and TLS settings), and how mysql2 gets them. */
 import { isIP } from 'node:net';
 import type { PoolOptions } from 'mysql2';
-import { type Endpoint, EvenkeelError, isEvenkeelError } from '../../../index.js';
-import { checkBoolean, isSameIdentity, ownProperties, perEndpointError, valueFor } from '../../kit/index.js';
-import { tlsProfile } from '../internals.js';
+import { type Endpoint, EvenkeelError, isEvenkeelError } from '../../index.js';
+import { checkBoolean, isSameIdentity, ownProperties, perEndpointError, valueFor } from '../kit/index.js';
+import { tlsProfile } from './internals.js';
 
 /** The part of a connection's credentials that functions of the application provide. */
 export interface Credentials {

@@ -3,10 +3,10 @@ import { AsyncResource } from 'node:async_hooks';
 import { EventEmitter } from 'node:events';
 import { Readable, type ReadableOptions } from 'node:stream';
 import type { FieldPacket, QueryOptions } from 'mysql2';
-import { EvenkeelError, type Priority } from '../../../index.js';
-import { checkBoolean, checkNumber, checkPriority, ownProperties } from '../../kit/index.js';
-import { ownErrors, withOwnFunctions } from '../own-functions.js';
-import type { Method, MysqlCallback } from '../server/connection-methods.js';
+import { EvenkeelError, type Priority } from '../../index.js';
+import { checkBoolean, checkNumber, checkPriority, ownProperties } from '../kit/index.js';
+import type { Method, MysqlCallback } from './connection-methods.js';
+import { ownErrors, withOwnFunctions } from './own-functions.js';
 
 /** Options of `query` and `execute` in addition to mysql2's. */
 export interface StatementOptions extends Omit<QueryOptions, 'timeout'> {

@@ -1,14 +1,11 @@
-import type { Clock, Endpoint, Rng, Transport } from '../../../index.js';
-import { markLasting } from '../../kit/index.js';
-import { SessionPool } from '../../sql/session-pool.js';
-import { isRefusedLogIn, meaningOf } from '../outcome.js';
-import { type Events, tell } from '../own-functions.js';
-import { Opening } from './opening.js';
-import { type MysqlSession, PING } from './session.js';
-import type { ServerSettings } from './settings.js';
-
-/** One MySQL server, with the pool of sessions that evenkeel keeps to it. */
-export type MysqlServer = SessionPool<MysqlSession>;
+import type { Clock, Endpoint, Rng, Transport } from '../../index.js';
+import { markLasting } from '../kit/index.js';
+import { SessionPool } from '../sql/session-pool.js';
+import { Opening } from './open.js';
+import type { ServerSettings } from './options.js';
+import { isRefusedLogIn, meaningOf } from './outcome.js';
+import { type Events, tell } from './own-functions.js';
+import { type MysqlServer, type MysqlSession, PING } from './session.js';
 
 /** What a `MysqlTransport` needs to connect to servers. */
 export interface MysqlTransportParts {

@@ -1,11 +1,11 @@
 import { escapeId, escape as escapeValue, format } from 'mysql2';
-import { type Balancer, EvenkeelError, endpointAddress, type ObserverEvents } from '../../../index.js';
-import { checkFunction, checkKeys, checkString, optionError, ownProperties } from '../../kit/index.js';
-import { type Events, tell } from '../own-functions.js';
+import { type Balancer, EvenkeelError, endpointAddress, type ObserverEvents } from '../../index.js';
+import { checkFunction, checkKeys, checkString, optionError, ownProperties } from '../kit/index.js';
 import { type CheckedOutConnection, type CheckoutOptions, type ConnectionCallback, Namespace } from './namespace.js';
-import { noService, routeOver, type ServiceSelector } from './route.js';
-import { matches } from './servers.js';
-import { createService, type Service, type ServiceOptions } from './service.js';
+import type { ServiceOptions } from './options.js';
+import { type Events, tell } from './own-functions.js';
+import { matches, noService, routeOver, type ServiceSelector } from './route.js';
+import { createService, type Service } from './service.js';
 
 /** Options of `createPoolCluster`: the options of one Service, or of several with shared ones. */
 export interface PoolClusterOptions extends ServiceOptions {

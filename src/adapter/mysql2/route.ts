@@ -5,10 +5,10 @@ import {
   type Lease,
   outcomes,
   type PickOptions,
-} from '../../../index.js';
-import type { AttemptSource } from '../../kit/index.js';
-import type { MysqlServer } from '../server/transport.js';
+} from '../../index.js';
+import type { AttemptSource } from '../kit/index.js';
 import type { Service } from './service.js';
+import type { MysqlServer } from './session.js';
 
 /**
  * The order in which several services are tried for a call: in turn, at random, or always from the first one on. Within a service its
@@ -123,4 +123,10 @@ export function noService(pattern: string, names: readonly string[]): EvenkeelEr
     'EVENKEEL_OPTION',
     `no service is called ${JSON.stringify(pattern)}; ${names.includes('') ? 'the cluster was made without `services`' : `there are ${names.join(', ')}`}`,
   );
+}
+
+/** Whether a name matches a pattern in mysql2's syntax: `*` matches any text. */
+export function matches(pattern: string, name: string): boolean {
+  const source = pattern.replace(/[.+?^${}()|[\]\\]/g, '\\$&').replace(/\*+/g, '.*');
+  return new RegExp(`^${source}$`).test(name);
 }
