@@ -100,11 +100,10 @@ export {
 } from '../../runtime/options.js';
 export { ownProperties } from '../../runtime/own-properties.js';
 export { checkPeer } from '../../runtime/peer-version.js';
-export { drawIndex, jittered } from '../../runtime/rng.js';
+export { jittered } from '../../runtime/rng.js';
 export { type SharedTimer, SharedTimers, type Timed } from '../../runtime/shared-timers.js';
 export { afterPendingIo } from '../../runtime/turn.js';
 export { dateIn } from '../../runtime/wall-clock.js';
-export { exactStages } from '../../stage/standard-stages.js';
 export { closeFrame, leaveCodeOption } from './close-frame.js';
 export { OpenConnection, socketConnection } from './connection.js';
 export { ConnectionGroup, type GroupMember, type MemberEvents } from './connection-group.js';

@@ -219,7 +219,7 @@ export function isRefusedLogIn(error: unknown): boolean {
  * What it means that a server with open connections refused another one: `full` (it has too many), `stopping` (its listener is closed),
  * `silent` (it accepts connections, but does not greet), or `unknown`.
  */
-export function meaningOf(error: Error | undefined): ConnectRefusal {
+export function refusalOf(error: Error | undefined): ConnectRefusal {
   // A function of the application did not provide the credentials: no connection can be opened now, through no fault of the server.
   if (isEvenkeelError(error, 'EVENKEEL_OPTION')) return 'full';
   const { code, errno } = (error ?? {}) as { readonly code?: unknown; readonly errno?: unknown };

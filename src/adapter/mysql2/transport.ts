@@ -3,7 +3,7 @@ import { markLasting } from '../kit/index.js';
 import { SessionPool } from '../sql/session-pool.js';
 import { Opening } from './open.js';
 import type { ServerSettings } from './options.js';
-import { isRefusedLogIn, meaningOf } from './outcome.js';
+import { isRefusedLogIn, refusalOf } from './outcome.js';
 import { type Events, tell } from './own-functions.js';
 import { type MysqlServer, type MysqlSession, PING } from './session.js';
 
@@ -37,11 +37,11 @@ export class MysqlTransport implements Transport<MysqlServer> {
       rng,
       limits: settings,
       open: (owner, done) => opening.open(owner, done),
-      refusalOf: meaningOf,
+      refusalOf,
       isOrderlyEnd: (error) => error === undefined,
-      youngMs: 0,
+      keepIfYoungerThanMs: 0,
       pingQuery: PING,
-      queriesBesideLimit: true,
+      ownQueriesMayExceedMax: true,
       warned: (error) => tell(events, 'warn', error),
       ended: () => opening.close(),
     });

@@ -48,9 +48,9 @@ export class PgTransport implements Transport<PgServer> {
         return refusal === 'log-in' ? 'unknown' : refusal;
       },
       isOrderlyEnd,
-      youngMs: YOUNG_MS,
+      keepIfYoungerThanMs: YOUNG_MS,
       pingQuery: { text: 'SELECT 1' },
-      queriesBesideLimit: false,
+      ownQueriesMayExceedMax: false,
       failed: (error, { client }) => events.failed(error, client),
       warned: (error) => events.warned('a server accepted no further connection', error),
       emptied: () => roles?.forget(server),

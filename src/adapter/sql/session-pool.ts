@@ -67,11 +67,11 @@ export interface SessionPoolParts<S extends PooledSession> {
    * A server that ended its last session in order within this time of connecting stays ready: connecting it anew might involve a pause. In
    * ms.
    */
-  readonly youngMs: number;
+  readonly keepIfYoungerThanMs: number;
   /** The query with which `ping` checks whether a session still works. */
   readonly pingQuery: unknown;
   /** Whether a query of evenkeel's own opens an additional connection while all sessions are in use, even beyond the limit. */
-  readonly queriesBesideLimit: boolean;
+  readonly ownQueriesMayExceedMax: boolean;
   /** Called when an idle session fails. */
   readonly failed?: (error: Error, session: S) => void;
   /** Called with an error that the pool has already dealt with. */
@@ -109,7 +109,7 @@ export class SessionPool<S extends PooledSession> implements Connection<SessionP
    * Whether the server refused a connection while no session was open. The connections that are being opened then decide whether the pool
    * ends; if callers could have more opened, that might be put off for ever.
    */
-  #isDoubted = false;
+  #awaitsVerdict = false;
   readonly #openedAtMs: number;
   /** When a session of the pool was last given back, on the clock. */
   #returnedAtMs = Number.NEGATIVE_INFINITY;
@@ -263,9 +263,13 @@ export class SessionPool<S extends PooledSession> implements Connection<SessionP
    * Runs a query of evenkeel's own, on the session that has been idle longest, so that all sessions are tested in turn. For the order of the
    * idle sessions, and for the time after which an unused one is ended, such a query does not count.
    * @param mayWait Whether the query waits until a session is given back if all are in use, and the limit has no room for another.
-   * @defaultValue see `queriesBesideLimit`
+   * @defaultValue see `ownQueriesMayExceedMax`
    */
-  runOwn(query: unknown, signal: AbortSignal, mayWait: boolean = !this.#parts.queriesBesideLimit): Promise<unknown> {
+  runOwn(
+    query: unknown,
+    signal: AbortSignal,
+    mayWait: boolean = !this.#parts.ownQueriesMayExceedMax,
+  ): Promise<unknown> {
     const ownQuery = new OwnQuery<S>(query, signal, (late) => this.forget(late));
     let longest = 0;
     for (const [index, { idleSinceMs }] of this.#idle.entries()) {
@@ -371,7 +375,7 @@ export class SessionPool<S extends PooledSession> implements Connection<SessionP
   }
 
   #afterLoss(error: Error | undefined, endedBy: EndedBy, wasIdle: boolean): void {
-    const { clock, isOrderlyEnd, youngMs } = this.#parts;
+    const { clock, isOrderlyEnd, keepIfYoungerThanMs } = this.#parts;
     if (this.#isClosing) {
       this.#endIfEmpty(undefined);
       return;
@@ -383,7 +387,7 @@ export class SessionPool<S extends PooledSession> implements Connection<SessionP
       if (endedBy === 'limit') this.#cap.hold();
       this.open(() => this.#cap.resume());
     } else if (!isOrderlyEnd(error, wasIdle)) this.#die(error);
-    else if (clock.now() - this.#openedAtMs >= youngMs) this.#die(error, true);
+    else if (clock.now() - this.#openedAtMs >= keepIfYoungerThanMs) this.#die(error, true);
     // The server ended its last session in order: another one, which might end as quickly, is opened when a call needs it or at the next
     // check.
     else {
@@ -476,7 +480,7 @@ export class SessionPool<S extends PooledSession> implements Connection<SessionP
 
   /** Opens a connection for each waiting borrower, up to the limit. */
   #demand(): void {
-    if (this.#isDoubted) return;
+    if (this.#awaitsVerdict) return;
     while (this.#opening.size < this.#waiting.length && this.size < this.capacity) this.open(() => {});
   }
 
@@ -494,8 +498,8 @@ export class SessionPool<S extends PooledSession> implements Connection<SessionP
         this.#sessions.add(session);
         this.#cap.opened(this.#sessions.size);
         this.freed(session);
-        if (this.#isDoubted) {
-          this.#isDoubted = false;
+        if (this.#awaitsVerdict) {
+          this.#awaitsVerdict = false;
           this.#demand();
         }
       }
@@ -536,7 +540,7 @@ export class SessionPool<S extends PooledSession> implements Connection<SessionP
     const refusal = refusalOf(cause);
     if (this.#sessions.size === 0) {
       // This refusal does not end the pool, because other connections are still being opened.
-      this.#isDoubted = true;
+      this.#awaitsVerdict = true;
       if (refusal === 'full') this.#cap.refused(0);
       return;
     }

@@ -1,9 +1,9 @@
 import { spawn } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
-import { drawIndex } from 'evenkeel/adapter';
 import { seededRng } from 'evenkeel/testing';
 import { describe, expect, it } from 'vitest';
+import { drawIndex } from '../../../src/runtime/rng.js';
 import type { ApiServer } from '../../servers/index.js';
 import { addresses, sliceObject } from '../../support/fixtures/endpoint-cases.js';
 import { until } from '../../support/until.js';

@@ -137,9 +137,9 @@ function poolOf(limits: Partial<PoolLimits> = {}, refusal: ConnectRefusal = 'ful
     },
     refusalOf: () => refusal,
     isOrderlyEnd: (error) => error === undefined,
-    youngMs: 1_000,
+    keepIfYoungerThanMs: 1_000,
     pingQuery: 'ping',
-    queriesBesideLimit: false,
+    ownQueriesMayExceedMax: false,
     warned: (error) => warnings.push(error.message),
     emptied: () => emptied++,
   });
@@ -259,7 +259,7 @@ describe('a pool of SQL sessions', () => {
     clock.advance(1_000);
     expect(openings.length).toBe(1);
     openings[0]?.greets().lose();
-    // It has been connected for as long as `youngMs`.
+    // It has been connected for as long as `keepIfYoungerThanMs`.
     expect(await pool.closed).toBeUndefined();
     expect([clock.timers, emptied()]).toEqual([0, 1]);
   });
