@@ -31,7 +31,7 @@ const CAPPED_MS = 5_000;
  * The most sockets per pod that connect at once for waiting requests. Without this, a burst of thousands would open as many as undici
  * itself does, but a listener's backlog holds a few hundred, and the kernel retries what it drops only seconds later.
  */
-const MOST_DIALS = 128;
+const MAX_PENDING_DIALS = 128;
 /** How long a count of the bytes received from a pod is reused, in ms, because counting looks at every socket. */
 const COUNT_LASTS_MS = 100;
 
@@ -138,7 +138,7 @@ export class PodLink {
    * @param dial Opens the socket. @defaultValue the function that opens all other sockets
    */
   dial(dialled: Dialled, dial?: (dialled: Dialled) => Socket): void {
-    if (this.#awaited.size < MOST_DIALS) this.#dialNow(dialled, dial);
+    if (this.#awaited.size < MAX_PENDING_DIALS) this.#dialNow(dialled, dial);
     else this.#queued.push({ dialled, dial });
   }
 
