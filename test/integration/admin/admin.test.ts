@@ -256,8 +256,8 @@ describe('evenkeel doctor --admin', () => {
   });
 
   it('passes no control sequence of a page on to the terminal', async () => {
-    const left = [{ what: 'an \u001b[31magent\u009b2J\u202e', count: 1, remedy: 'none' }];
-    base = await serve((_request, response) => response.end(JSON.stringify({ balancers: [], left })));
+    const unbalanced = [{ what: 'an \u001b[31magent\u009b2J\u202e', count: 1, remedy: 'none' }];
+    base = await serve((_request, response) => response.end(JSON.stringify({ balancers: [], unbalanced })));
     const stdout = await doctor(base);
     expect(stdout).toContain('[31magent');
     expect(stdout).not.toMatch(/(?!\n)\p{Cc}|\u202e/u);
