@@ -1,9 +1,8 @@
-import { type Endpoint, isEndpoint } from '../endpoint/endpoint.js';
-import { asError, isResolveError, ResolveError } from '../errors.js';
+import type { Endpoint } from '../endpoint/endpoint.js';
+import { asError, isEvenkeelError, ResolveError } from '../errors.js';
 import { notify, type Observer } from '../observe/observer.js';
-import type { Warnings } from '../observe/warnings.js';
+import { follow, nothingYet, type Resolved } from '../resolver/resolved.js';
 import type { Resolution, Resolver } from '../resolver/resolver.js';
-import { optionError } from '../runtime/check.js';
 import type { Clock } from '../runtime/clock.js';
 import type { Rng } from '../runtime/rng.js';
 
@@ -12,55 +11,51 @@ export interface EndpointFeedOwner {
   readonly clock: Clock;
   readonly rng: Rng;
   readonly observer: Observer;
-  readonly warnings: Warnings;
   /** The resolver has published a new set. */
   endpointsChanged(): void;
   /** The resolver found no first set, and will find none until somebody changes the configuration. */
   neverStarts(error: ResolveError): void;
 }
 
-/** Holds what the resolver last published: the endpoint set, its version, and since when the resolver cannot confirm it. */
+/** So many different failures are remembered at most, until the set is confirmed. */
+const MAX_REPORTED = 100;
+
+/**
+ * Holds what the resolver last said: the endpoint set, its version, and since when the resolver cannot confirm it. Tells observers what
+ * changes, each failure once until the set is confirmed.
+ */
 export class EndpointFeed {
   readonly name: string;
   readonly #owner: EndpointFeedOwner;
   readonly #resolution: Resolution;
-  #endpoints: readonly Endpoint[] | undefined;
+  #state: Resolved = nothingYet;
   #byKey: ReadonlyMap<string, Endpoint> = new Map();
   #version = 0;
   #failedAtMs: number | undefined;
-  #closed = false;
-  #error: ResolveError | undefined;
-  #reason: string | undefined;
+  /** The failures that observers were told of since the set was last confirmed. */
+  readonly #reported = new Set<string>();
+  #isClosed = false;
 
   constructor(resolver: Resolver, owner: EndpointFeedOwner) {
     this.name = resolver.name;
     this.#owner = owner;
     const { clock, rng, observer } = owner;
     try {
-      this.#resolution = resolver.watch(
-        {
-          update: (endpoints, reason) => this.#update(endpoints, reason),
-          fail: (error) => this.#fail(error),
-          fresh: () => this.#fresh(),
-        },
-        { clock, rng, observer },
-      );
+      this.#resolution = follow(resolver, { clock, rng, observer }, (state) => this.#changed(state));
     } catch (error) {
-      this.#closed = true;
+      this.#isClosed = true;
+      if (isEvenkeelError(error, 'EVENKEEL_OPTION')) throw error;
       // A resolver of the application may throw here, although resolvers must report errors instead.
       throw new ResolveError(`the resolver ${resolver.name} did not start: ${asError(error).message}`, {
         cause: error,
         permanent: true,
       });
     }
-    if (typeof this.#resolution?.close === 'function') return;
-    this.#closed = true;
-    throw optionError('resolver.watch()', 'an object with refresh and close', this.#resolution);
   }
 
   /** The last set of the resolver, or undefined before the first. */
   get endpoints(): readonly Endpoint[] | undefined {
-    return this.#endpoints;
+    return this.#state.endpoints;
   }
 
   /** The resolver's last endpoint set, by the endpoints' keys. */
@@ -74,12 +69,12 @@ export class EndpointFeed {
 
   /** Why the last lookup failed; undefined unless the set is stale. */
   get error(): ResolveError | undefined {
-    return this.#error;
+    return this.#state.error;
   }
 
   /** Why the set is empty, in words; undefined if that is not known. */
   get emptyReason(): string | undefined {
-    return this.#error?.message ?? this.#reason;
+    return this.#state.error?.message ?? this.#state.emptyBecause;
   }
 
   /** For how long the resolver has been unable to confirm its set, in ms; 0 = the set is fresh. */
@@ -88,64 +83,61 @@ export class EndpointFeed {
   }
 
   refresh(failingSinceMs?: number): void {
-    if (!this.#closed) this.#callResolution('refresh', failingSinceMs);
+    this.#resolution.refresh(failingSinceMs);
   }
 
   close(): void {
-    this.#closed = true;
-    this.#callResolution('close');
+    this.#isClosed = true;
+    this.#resolution.close();
   }
 
-  #callResolution(what: 'refresh' | 'close', failingSinceMs?: number): void {
-    try {
-      this.#resolution[what](failingSinceMs);
-    } catch (error) {
-      this.#owner.warnings.warn(`the resolver threw at ${what}`, error);
-    }
+  #changed(state: Resolved): void {
+    const { endpoints, error } = state;
+    const isNew = endpoints !== undefined && endpoints !== this.#state.endpoints;
+    this.#state = state;
+    if (isNew) this.#index(endpoints);
+    if (error === undefined) this.#confirmed();
+    else this.#failed(error);
+    // An observer may have closed the balancer, or made the resolver publish another set.
+    if (isNew && !this.#isClosed && endpoints === this.#state.endpoints) this.#published(endpoints);
   }
 
-  #update(endpoints: readonly Endpoint[], reason: string | undefined): void {
-    if (this.#closed) return; // a resolver that was closed has no further say, even if it continues
-    if (!Array.isArray(endpoints) || !endpoints.every(isEndpoint)) {
-      this.#fail(new ResolveError(`the resolver ${this.name} listed something that createEndpoint did not make`));
-      return;
-    }
-    this.#endpoints = [...endpoints];
+  #index(endpoints: readonly Endpoint[]): void {
     const byKey = new Map<string, Endpoint>();
     // If two endpoints have the same key, the first counts, as in an `EndpointSet`.
     for (const endpoint of endpoints) if (!byKey.has(endpoint.key)) byKey.set(endpoint.key, endpoint);
     this.#byKey = byKey;
     this.#version++;
-    this.#reason = endpoints.length === 0 && typeof reason === 'string' ? reason : undefined;
-    this.#fresh();
+  }
+
+  #published(endpoints: readonly Endpoint[]): void {
+    const { emptyBecause: reason } = this.#state;
     notify(this.#owner.observer, 'resolved', {
-      endpoints: this.#endpoints,
+      endpoints,
       version: this.#version,
-      ...(this.#reason !== undefined && { reason: this.#reason }),
+      ...(reason !== undefined && { reason }),
     });
     this.#owner.endpointsChanged();
   }
 
-  #fail(reason: unknown): void {
-    if (this.#closed) return;
-    const error = isResolveError(reason)
-      ? reason
-      : new ResolveError(`${this.name}: ${asError(reason).message}`, { cause: reason });
-    const before = this.#error;
-    this.#error = error;
+  #failed(error: ResolveError): void {
+    const { endpoints } = this.#state;
     this.#failedAtMs ??= this.#owner.clock.now();
-    // Repeated failures of the same kind are reported once: a resolver that retries every second must not fill a log.
-    if (before === undefined || before.code !== error.code || before.message !== error.message) {
-      notify(this.#owner.observer, 'resolveFailed', { error, stale: this.#endpoints !== undefined });
+    const report = `${error.code} ${error.permanent} ${error.message}`;
+    // A resolver that tries again every second must not fill a log.
+    if (!this.#reported.has(report)) {
+      if (this.#reported.size >= MAX_REPORTED) this.#reported.clear();
+      this.#reported.add(report);
+      notify(this.#owner.observer, 'resolveFailed', { error, stale: endpoints !== undefined });
     }
-    if (error.permanent && this.#endpoints === undefined) this.#owner.neverStarts(error);
+    if (error.permanent && endpoints === undefined && !this.#isClosed) this.#owner.neverStarts(error);
   }
 
-  #fresh(): void {
-    if (this.#closed || this.#failedAtMs === undefined) return;
+  #confirmed(): void {
+    if (this.#failedAtMs === undefined) return;
     const { staleForMs } = this;
     this.#failedAtMs = undefined;
-    this.#error = undefined;
+    this.#reported.clear();
     notify(this.#owner.observer, 'resolveRecovered', { staleForMs });
   }
 }

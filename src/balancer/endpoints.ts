@@ -93,7 +93,6 @@ export class Endpoints<C> {
         clock,
         rng,
         observer,
-        warnings,
         endpointsChanged: () => this.#rebuilds.request('stages'),
         neverStarts: (error) => {
           this.start.fail(error);

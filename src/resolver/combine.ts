@@ -1,10 +1,9 @@
-import type { Endpoint } from '../endpoint/endpoint.js';
 import { ResolveError } from '../errors.js';
 import { checkFunction, optionError } from '../runtime/check.js';
-import type { Timer } from '../runtime/clock.js';
 import type { Complete } from '../runtime/complete.js';
 import { numberOption, type OptionTable, optionTable } from '../runtime/options.js';
-import { sameEndpoints, sortedEndpoints } from './endpoint-list.js';
+import { sortedEndpoints } from './endpoint-list.js';
+import { Announcer, follow, nothingYet, type Resolved } from './resolved.js';
 import type { Resolution, Resolver, ResolverContext, ResolverListener } from './resolver.js';
 
 /**
@@ -40,49 +39,38 @@ export function union(resolvers: readonly Resolver[], options?: CombineOptions):
   return combined('union of', resolvers, options, chooseAll);
 }
 
-/** The last result of one of the combined resolvers. */
-interface Source {
-  readonly endpoints: readonly Endpoint[] | undefined;
-  /** The reason why the resolver found no endpoints, as text. */
-  readonly reason?: string | undefined;
-  /** The last error; set while the endpoints may be outdated or are unknown. */
-  readonly error: ResolveError | undefined;
-}
+/**
+ * Says what is known of the endpoints, given the states of the combined resolvers. `mayWait` says whether to wait for resolvers that have
+ * said nothing yet.
+ */
+export type Choose = (states: readonly Resolved[], mayWait: boolean) => Resolved;
 
-/** The combined result. Undefined endpoints mean that they are not known yet. */
-type Choice = Source;
-
-/** Combines the results of several resolvers. `mayWait` says whether to wait for resolvers that have no result yet. */
-type Choose = (sources: readonly Source[], mayWait: boolean) => Choice;
-
-const wait: Choice = { endpoints: undefined, error: undefined };
-
-const chooseFirst: Choose = (sources, mayWait) => {
-  let empty: Source | undefined;
-  for (const source of sources) {
-    if (source.endpoints === undefined && source.error === undefined && mayWait) return wait;
-    if (source.endpoints !== undefined && source.endpoints.length > 0) return source;
-    if (source.endpoints !== undefined) empty ??= source;
+export const chooseFirst: Choose = (states, mayWait) => {
+  let empty: Resolved | undefined;
+  for (const state of states) {
+    if (isSilent(state) && mayWait) return nothingYet;
+    if (state.endpoints !== undefined && state.endpoints.length > 0) return state;
+    if (state.endpoints !== undefined) empty ??= state;
   }
-  return empty ?? nothingKnown(sources);
+  return empty ?? nothingKnown(states);
 };
 
-const chooseAll: Choose = (sources, mayWait) => {
-  const silent = sources.some((source) => source.endpoints === undefined && source.error === undefined);
-  if (silent && mayWait) return wait;
-  const error = sources.find((source) => source.error !== undefined)?.error;
-  const endpoints = sources.flatMap((source) => source.endpoints ?? []);
+export const chooseAll: Choose = (states, mayWait) => {
+  if (mayWait && states.some(isSilent)) return nothingYet;
+  const endpoints = states.flatMap((state) => state.endpoints ?? []);
   // As long as the endpoints of one resolver are unknown, the set cannot be said to be empty.
-  const partial = endpoints.length === 0 && sources.some((source) => source.endpoints === undefined);
-  const reasons = new Set(sources.flatMap(({ reason }) => reason ?? []));
-  const reason = reasons.size === 0 ? undefined : [...reasons].join('; ');
-  return partial ? nothingKnown(sources) : { endpoints, reason, error };
+  if (endpoints.length === 0 && states.some((state) => state.endpoints === undefined)) return nothingKnown(states);
+  const error = states.find((state) => state.error !== undefined)?.error;
+  const reasons = new Set(states.flatMap(({ emptyBecause }) => emptyBecause ?? []));
+  return { endpoints, emptyBecause: reasons.size === 0 ? undefined : [...reasons].join('; '), error };
 };
 
-function nothingKnown(sources: readonly Source[]): Choice {
-  const errors = sources.flatMap((source) => source.error ?? []);
+const isSilent = ({ endpoints, error }: Resolved): boolean => endpoints === undefined && error === undefined;
+
+function nothingKnown(states: readonly Resolved[]): Resolved {
+  const errors = states.flatMap((state) => state.error ?? []);
   const [first] = errors;
-  const permanent = errors.length === sources.length && errors.every((error) => error.permanent);
+  const permanent = errors.length === states.length && errors.every((error) => error.permanent);
   if (first === undefined || (errors.length === 1 && first.permanent === permanent)) {
     return { endpoints: undefined, error: first };
   }
@@ -111,89 +99,50 @@ function combined(
   const members = [...resolvers];
   return {
     name: `${word} ${members.map((resolver) => resolver.name).join(', ')}`,
-    watch: (listener, context) => new CombinedWatch(members, choose, patienceMs, listener, context),
+    watch: (listener, context) => watchAll(members, choose, patienceMs, listener, context),
   };
 }
 
-class CombinedWatch implements Resolution {
-  readonly #choose: Choose;
-  readonly #listener: ResolverListener;
-  readonly #sources: Source[];
-  readonly #resolutions: Resolution[] = [];
-  readonly #patience: Timer;
-  #patient = true;
-  #closed = false;
-  #last: readonly Endpoint[] | undefined;
-  #reportedError: string | undefined;
-
-  constructor(
-    resolvers: readonly Resolver[],
-    choose: Choose,
-    patienceMs: number,
-    listener: ResolverListener,
-    context: ResolverContext,
-  ) {
-    this.#choose = choose;
-    this.#listener = listener;
-    this.#sources = resolvers.map(() => wait);
-    this.#patience = context.clock.timer(() => {
-      this.#patient = false;
-      this.#evaluate();
-    }, patienceMs);
-    try {
-      for (const [index, resolver] of resolvers.entries()) {
-        const listener: ResolverListener = {
-          update: (endpoints, reason) => this.#update(index, { endpoints, reason, error: undefined }),
-          fail: (error) => this.#update(index, { ...this.#sources[index], error } as Source),
-          fresh: () => this.#update(index, { ...this.#sources[index], error: undefined } as Source),
-        };
-        this.#resolutions.push(resolver.watch(listener, context));
-      }
-    } catch (error) {
-      this.close();
-      throw error;
+function watchAll(
+  resolvers: readonly Resolver[],
+  choose: Choose,
+  patienceMs: number,
+  listener: ResolverListener,
+  context: ResolverContext,
+): Resolution {
+  const announcer = new Announcer(listener);
+  const states: Resolved[] = resolvers.map(() => nothingYet);
+  const watches: Resolution[] = [];
+  let isPatient = true;
+  const evaluate = (): void => {
+    const state = choose(states, isPatient && announcer.told.endpoints === undefined);
+    announcer.say({ ...state, endpoints: state.endpoints && sortedEndpoints(state.endpoints) });
+  };
+  const patience = context.clock.timer(() => {
+    isPatient = false;
+    evaluate();
+  }, patienceMs);
+  const close = (): void => {
+    announcer.close();
+    patience.cancel();
+    for (const watch of watches) watch.close();
+  };
+  try {
+    for (const [index, resolver] of resolvers.entries()) {
+      const changed = (state: Resolved): void => {
+        states[index] = state;
+        evaluate();
+      };
+      watches.push(follow(resolver, context, changed));
     }
+  } catch (error) {
+    close();
+    throw error;
   }
-
-  refresh(failingSinceMs?: number): void {
-    for (const resolution of this.#resolutions) resolution.refresh(failingSinceMs);
-  }
-
-  close(): void {
-    this.#closed = true;
-    this.#patience.cancel();
-    for (const resolution of this.#resolutions) resolution.close();
-  }
-
-  #update(index: number, source: Source): void {
-    this.#sources[index] = source;
-    this.#evaluate();
-  }
-
-  #evaluate(): void {
-    if (this.#closed) return;
-    const { endpoints, reason, error } = this.#choose(this.#sources, this.#patient && this.#last === undefined);
-    if (endpoints !== undefined) this.#publish(endpoints, reason);
-    // The listener may have closed this watch while it handled the update.
-    if (!this.#closed) this.#tell(error, endpoints !== undefined);
-  }
-
-  #publish(endpoints: readonly Endpoint[], reason: string | undefined): void {
-    const sorted = sortedEndpoints(endpoints);
-    if (this.#last !== undefined && sameEndpoints(this.#last, sorted)) return;
-    this.#last = sorted;
-    this.#reportedError = undefined; // an update of the set ends every earlier failure
-    if (sorted.length > 0) this.#listener.update(sorted);
-    else this.#listener.update(sorted, reason);
-  }
-
-  #tell(error: ResolveError | undefined, known: boolean): void {
-    // The same message counts as a new failure if a temporary problem has become permanent.
-    const news = error && `${error.permanent} ${error.message}`;
-    if (news === this.#reportedError) return;
-    if (error !== undefined) this.#listener.fail(error);
-    else if (known) this.#listener.fresh();
-    else return;
-    this.#reportedError = news;
-  }
+  return {
+    refresh: (failingSinceMs) => {
+      for (const watch of watches) watch.refresh(failingSinceMs);
+    },
+    close,
+  };
 }

@@ -3,6 +3,7 @@ import type { ResolveError } from '../errors.js';
 import { notify, type Observer } from '../observe/observer.js';
 import { type ClusterNames, parseServiceHost } from './cluster-domain.js';
 import { adviceFor, type DiscoveryMode, type Finding, obstacleOf, whyNoSlices } from './discovery-advice.js';
+import { Announcer } from './resolved.js';
 import type { ResolverListener } from './resolver.js';
 
 /** The target that is reported on. */
@@ -25,20 +26,18 @@ export interface DiscoveryKnowledge {
  */
 export class DiscoveryReport {
   readonly #target: DiscoveryTarget;
-  readonly #listener: ResolverListener;
+  readonly #announcer: Announcer;
   readonly #observer: Observer;
   /** How the last published set was found; undefined if there was none. */
   #mode: DiscoveryMode | undefined;
   /** How many endpoints the last published set has. */
   #count = 0;
-  /** The last failure to find endpoints; undefined while the set is up to date. */
-  #error: ResolveError | undefined;
   /** The problems with watching EndpointSlices that were already reported since the way of finding endpoints last changed. */
   readonly #obstacles = new Set<string>();
 
   constructor(target: DiscoveryTarget, listener: ResolverListener, observer: Observer) {
     this.#target = target;
-    this.#listener = listener;
+    this.#announcer = new Announcer(listener);
     this.#observer = observer;
   }
 
@@ -53,33 +52,32 @@ export class DiscoveryReport {
 
   /** The last failure to find endpoints; undefined while the set is up to date. */
   get error(): ResolveError | undefined {
-    return this.#error;
+    return this.#announcer.told.error;
   }
 
   /** Publishes a set. @param reason The reason why the set is empty, as text. */
   publish(mode: DiscoveryMode, endpoints: readonly Endpoint[], known: DiscoveryKnowledge, reason?: string): void {
     this.#count = endpoints.length;
     this.#explain(mode, known);
-    this.#error = undefined;
-    if (reason === undefined || endpoints.length > 0) this.#listener.update(endpoints);
-    else this.#listener.update(endpoints, reason);
+    this.#announcer.say({ endpoints, emptyBecause: reason });
   }
 
   fail(error: ResolveError): void {
-    this.#error = error;
-    this.#listener.fail(error);
+    this.#announcer.say({ ...this.#announcer.told, error });
   }
 
   /** Reports that the last published set is right after all, if a failure had made that doubtful. */
   confirm(): void {
-    if (this.#error === undefined) return;
-    this.#error = undefined;
-    this.#listener.fresh();
+    this.#announcer.say({ ...this.#announcer.told, error: undefined });
   }
 
   /** Says that more is known about the watch of EndpointSlices. This is only reported if the published set comes from DNS. */
   learned(known: DiscoveryKnowledge): void {
     if (this.#mode !== undefined && this.#mode !== 'slices') this.#explain(this.#mode, known);
+  }
+
+  close(): void {
+    this.#announcer.close();
   }
 
   #explain(mode: DiscoveryMode, { finding, names }: DiscoveryKnowledge): void {

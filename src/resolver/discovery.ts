@@ -140,6 +140,7 @@ export class DiscoveryWatch implements Resolution {
 
   close(): void {
     this.#isClosed = true;
+    this.#report.close();
     this.#stopWaiting();
     this.#slices?.close();
     this.#dns?.close();
@@ -350,8 +351,7 @@ export class DiscoveryWatch implements Resolution {
   /** Reports a failure that names the problem of each way, if none has ever found anything. */
   #failWithoutAny(): void {
     if (this.#dnsError === undefined || this.#mode !== undefined) return;
-    const error = withoutAnyError(this.#options.target, this.#finding, this.#dnsError);
-    if (error.message !== this.#report.error?.message) this.#report.fail(error);
+    this.#report.fail(withoutAnyError(this.#options.target, this.#finding, this.#dnsError));
   }
 
   /**

@@ -7,7 +7,8 @@ import type { Timer } from '../runtime/clock.js';
 import type { Complete, Filled } from '../runtime/complete.js';
 import { deadline } from '../runtime/deadline.js';
 import { numberOption, type OptionTable, optionalNumber, optionTable, requiredOption } from '../runtime/options.js';
-import { sameEndpoints, sortedEndpoints } from './endpoint-list.js';
+import { sortedEndpoints } from './endpoint-list.js';
+import { Announcer } from './resolved.js';
 import type { Resolution, Resolver, ResolverContext, ResolverListener } from './resolver.js';
 
 /** The result of one lookup. */
@@ -99,16 +100,13 @@ type Plan = Complete<PollingOptions>;
 
 class PollWatch implements Resolution {
   readonly #plan: Plan;
-  readonly #listener: ResolverListener;
+  readonly #announcer: Announcer;
   readonly #context: ResolverContext;
   readonly #look: PollLook;
-  #last: readonly Endpoint[] | undefined;
   /** When the first of the current empty results in a row came, on the clock in ms. */
   #emptySinceMs: number | undefined;
   /** How many lookups failed in a row. */
   #failures = 0;
-  /** The message of the last error that was passed to the listener, so that a problem is reported only once. */
-  #reportedFailure: string | undefined;
   /** The timer of the next lookup; undefined while a lookup is running. */
   #timer: Timer | undefined;
   #dueAtMs = 0;
@@ -122,7 +120,7 @@ class PollWatch implements Resolution {
 
   constructor(plan: Plan, listener: ResolverListener, context: ResolverContext) {
     this.#plan = plan;
-    this.#listener = listener;
+    this.#announcer = new Announcer(listener);
     this.#context = context;
     this.#look = plan.open(context);
     context.clock.defer(() => this.#start());
@@ -136,6 +134,7 @@ class PollWatch implements Resolution {
 
   close(): void {
     this.#closed = true;
+    this.#announcer.close();
     this.#timer?.cancel();
     this.#timer = undefined;
     this.#running?.abort();
@@ -196,27 +195,13 @@ class PollWatch implements Resolution {
       // A single empty result is not enough. The next lookup decides, and comes as soon as it may.
       if (leftMs > 0) {
         this.#schedule(Math.max(leftMs, minIntervalMs), 'set');
-        if (this.#last === undefined) {
-          this.#tellFailure(new NothingSoFar(detail ?? `${this.#plan.name}: it has no endpoint so far`));
-        }
+        if (this.#announcer.told.endpoints !== undefined) return;
+        this.#fail(new NothingSoFar(detail ?? `${this.#plan.name}: it has no endpoint so far`));
         return;
       }
     }
     this.#schedule(delayMs, 'set');
-    this.#publish(endpoints, detail);
-  }
-
-  #publish(endpoints: readonly Endpoint[], detail: string | undefined): void {
-    const sorted = sortedEndpoints(endpoints);
-    const hadFailed = this.#reportedFailure !== undefined;
-    this.#reportedFailure = undefined;
-    if (this.#last !== undefined && sameEndpoints(this.#last, sorted)) {
-      if (hadFailed) this.#listener.fresh();
-      return;
-    }
-    this.#last = sorted;
-    if (sorted.length > 0) this.#listener.update(sorted);
-    else this.#listener.update(sorted, detail);
+    this.#announcer.say({ endpoints: sortedEndpoints(endpoints), emptyBecause: detail });
   }
 
   #failed(reason: unknown): void {
@@ -232,12 +217,10 @@ class PollWatch implements Resolution {
     const error = isResolveError(reason)
       ? reason
       : new ResolveError(`${name}: ${asError(reason).message}`, { cause: reason });
-    this.#tellFailure(error);
+    this.#fail(error);
   }
 
-  #tellFailure(error: ResolveError): void {
-    if (error.message === this.#reportedFailure) return;
-    this.#reportedFailure = error.message;
-    this.#listener.fail(error);
+  #fail(error: ResolveError): void {
+    this.#announcer.say({ ...this.#announcer.told, error });
   }
 }

@@ -4,6 +4,7 @@ import { type AllowAddresses, describeRefused, type UnsafeAddressClass } from '.
 import { ResolveError } from '../../errors.js';
 import { notify } from '../../observe/observer.js';
 import { type AddressFamily, onlyHostFamily } from '../host-families.js';
+import { Announcer } from '../resolved.js';
 import type { Resolution, ResolverContext, ResolverListener } from '../resolver.js';
 import { ServiceRules } from './service-rules.js';
 import type { EndpointSlice, SliceMember } from './slices/endpoint-slice.js';
@@ -33,7 +34,7 @@ export interface ViewOptions {
  */
 export class SliceView implements Resolution, WatchSubscriber {
   readonly #options: ViewOptions;
-  readonly #listener: ResolverListener;
+  readonly #announcer: Announcer;
   readonly #context: ResolverContext;
   readonly #subscription: Subscription;
   readonly #set: PublishedSet;
@@ -42,8 +43,10 @@ export class SliceView implements Resolution, WatchSubscriber {
   readonly #rules: ServiceRules;
   /** What the Service said when the set was last published: rules that it sets for its clients. */
   #facts: ServiceFacts | undefined;
-  /** All endpoints of the last publication; undefined before the first. */
+  /** All endpoints of the last publication, and those of them that this client may call; undefined before the first. */
   #all: readonly Endpoint[] | undefined;
+  #endpoints: readonly Endpoint[] | undefined;
+  // Why the set may be outdated or is unknown, by what is wrong: the rules of the Service, the port, the Service itself, the set's size.
   #ruleFailure: ResolveError | undefined;
   /** The name of the port that was chosen last and was certain. */
   #port: string | undefined;
@@ -52,32 +55,22 @@ export class SliceView implements Resolution, WatchSubscriber {
   #changed = new Set<string>();
   #settling = false;
   #sliceCount: number | undefined;
-  #watchFailure: ResolveError | undefined;
   #portFailure: ResolveError | undefined;
-  /** The error that there is no such Service; undefined while it seems to exist. */
   #missing: ResolveError | undefined;
-  /** The error that the set was too large to publish. */
   #sizeFailure: ResolveError | undefined;
-  /** Whether a failure was reported to the listener and the resolver has not recovered from it yet. */
-  #stale = false;
   readonly #warned = new Set<string>();
   #closed = false;
 
   constructor(options: ViewOptions, listener: ResolverListener, context: ResolverContext) {
     this.#options = options;
-    this.#listener = listener;
+    this.#announcer = new Announcer(listener);
     this.#context = context;
     const { clock, rng } = context;
     this.#rules = new ServiceRules(options.subjectName, options.nodeName, hostname());
     this.#set = new PublishedSet(clock, (endpoints) => this.#publish(endpoints));
     this.#subscription = joinWatch(options.subject, clock, rng, this);
-    if (this.#subscription.synced) this.changed(new Set(this.#subscription.slices.names()));
-    if (this.#subscription.failure === undefined) return;
-    clock.defer(() => {
-      // The API server may have answered another resolver's watch in the meantime.
-      const { failure } = this.#subscription;
-      if (failure !== undefined) this.failed(failure);
-    });
+    // Another resolver's watch of the same Service may have got an answer already.
+    this.changed(new Set(this.#subscription.slices.names()));
   }
 
   /**
@@ -93,37 +86,24 @@ export class SliceView implements Resolution, WatchSubscriber {
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
+    this.#announcer.close();
     this.#set.close();
     this.#subscription.close();
   }
 
   changed(names: ReadonlySet<string>): void {
     for (const name of names) this.#changed.add(name);
-    this.#settleLater();
-  }
-
-  failed(error: ResolveError): void {
-    this.#watchFailure = error;
-    this.#fail(error);
-  }
-
-  confirmed(): void {
-    this.#watchFailure = undefined;
-    this.#settleLater();
-  }
-
-  warned(message: string, error?: unknown): void {
-    if (!this.#closed) notify(this.#context.observer, 'warned', { message, error });
-  }
-
-  /** Handles all events that arrive in one turn of the event loop together, at its end. */
-  #settleLater(): void {
+    // All events that arrive in one turn of the event loop are handled together, at its end.
     if (this.#settling || this.#closed) return;
     this.#settling = true;
     this.#context.clock.defer(() => {
       this.#settling = false;
       if (!this.#closed) this.#settle();
     });
+  }
+
+  warned(message: string, error?: unknown): void {
+    if (!this.#closed) notify(this.#context.observer, 'warned', { message, error });
   }
 
   #settle(): void {
@@ -138,23 +118,17 @@ export class SliceView implements Resolution, WatchSubscriber {
       this.#findService();
       if (this.#knowRules()) this.#merge();
     }
-    if (!this.#stale || this.#failure !== undefined || !this.#set.started) return;
-    this.#stale = false;
-    this.#listener.fresh();
+    this.#say();
   }
 
-  /** Reports if there seems to be no such Service. It has no slices then, so no event announces when it appears. */
+  /** Finds out whether there seems to be no such Service. It has no slices then, so no event announces when it appears. */
   #findService(): void {
     const { slices, service } = this.#subscription;
-    let missing: ResolveError | undefined;
-    if (slices.size === 0) {
-      service.want();
-      missing = absentService(this.#options.subjectName, service.known);
-      if (missing !== undefined) service.again();
-    }
-    if ((missing === undefined) === (this.#missing === undefined)) return;
-    this.#missing = missing;
-    if (missing !== undefined) this.#fail(missing);
+    this.#missing = undefined;
+    if (slices.size > 0) return;
+    service.want();
+    this.#missing = absentService(this.#options.subjectName, service.known);
+    if (this.#missing !== undefined) service.again();
   }
 
   /**
@@ -166,12 +140,8 @@ export class SliceView implements Resolution, WatchSubscriber {
     // Whoever set NODE_NAME wants them followed. Elsewhere the object is read only where a port number needs it.
     if (!this.#set.started && this.#options.nodeName !== undefined) service.want();
     const { facts } = service.known;
-    const failure = this.#rules.failure(facts);
-    if (failure?.message !== this.#ruleFailure?.message) {
-      this.#ruleFailure = failure;
-      if (failure !== undefined) this.#fail(failure);
-    }
-    if (failure !== undefined) return false;
+    this.#ruleFailure = this.#rules.failure(facts);
+    if (this.#ruleFailure !== undefined) return false;
     const before = this.#facts;
     this.#facts = facts;
     if (this.#all !== undefined && !sameRules(before, facts)) this.#publish(this.#all);
@@ -187,12 +157,7 @@ export class SliceView implements Resolution, WatchSubscriber {
     if (choice.isOpen) service.want();
     if (choice.error !== undefined) service.again();
     if (choice.isCertain) this.#port = choice.name;
-    if (this.#portFailure?.message !== choice.error?.message) {
-      this.#portFailure = choice.error;
-      // If no slice has a port with the name, the empty set is published first, and then the error.
-      const follows = typeof port === 'string' && !this.#set.started;
-      if (choice.error !== undefined && !follows) this.#fail(choice.error);
-    }
+    this.#portFailure = choice.error;
     return choice;
   }
 
@@ -219,7 +184,7 @@ export class SliceView implements Resolution, WatchSubscriber {
       if (slice !== undefined) this.#inspect(slice);
     }
     this.#changed = new Set();
-    this.#missPort(name);
+    this.#warnIfPortUnknown(name);
     this.#set.settle();
   }
 
@@ -238,7 +203,7 @@ export class SliceView implements Resolution, WatchSubscriber {
    * Warns if the endpoints only have addresses of a family that the host has no address of. They are dialed all the same, because the
    * network may translate between IPv4 and IPv6.
    */
-  #missFamily(endpoints: readonly Endpoint[]): void {
+  #warnIfFamilyUnreachable(endpoints: readonly Endpoint[]): void {
     const { family: wanted, subjectName } = this.#options;
     if (wanted !== undefined || this.#hostFamily === undefined || this.#warned.has('family')) return;
     const other = otherFamily(this.#hostFamily);
@@ -274,7 +239,7 @@ export class SliceView implements Resolution, WatchSubscriber {
   }
 
   /** Warns if no slice has a port with the name in the options: that is probably a typing error. */
-  #missPort(name: string): void {
+  #warnIfPortUnknown(name: string): void {
     const { port, subjectName } = this.#options;
     if (typeof port !== 'string' || this.#warned.has('port')) return;
     const names = portNames(this.#subscription.slices.values());
@@ -289,21 +254,20 @@ export class SliceView implements Resolution, WatchSubscriber {
     if (endpoints.length > maxEndpoints) {
       const message = `${subjectName} has ${endpoints.length} endpoints, more than maxEndpoints (${maxEndpoints}); the last set stays`;
       this.#sizeFailure = new ResolveError(message, { permanent: true });
-      this.#fail(this.#sizeFailure);
-      return;
+    } else {
+      this.#sizeFailure = undefined;
+      this.#warnIfFamilyUnreachable(endpoints);
+      this.#all = endpoints;
+      this.#endpoints = this.#rules.apply(this.#facts, endpoints);
     }
-    this.#sizeFailure = undefined;
-    this.#missFamily(endpoints);
-    this.#stale = false;
-    this.#all = endpoints;
-    this.#listener.update(this.#rules.apply(this.#facts, endpoints));
-    // A set that is published while the API server cannot be reached may be outdated from the start, so the failure is reported again.
-    const failure = this.#failure;
-    if (failure !== undefined) this.#fail(failure);
+    this.#say();
   }
 
-  get #failure(): ResolveError | undefined {
-    return this.#watchFailure ?? this.#missing ?? this.#ruleFailure ?? this.#portFailure ?? this.#sizeFailure;
+  /** Says what is known now. */
+  #say(): void {
+    const { failure } = this.#subscription;
+    const error = failure ?? this.#missing ?? this.#ruleFailure ?? this.#portFailure ?? this.#sizeFailure;
+    this.#announcer.say({ endpoints: this.#endpoints, error });
   }
 
   #tellCount(count: number): void {
@@ -312,12 +276,6 @@ export class SliceView implements Resolution, WatchSubscriber {
     } catch (error) {
       this.warned('onSlices threw', error);
     }
-  }
-
-  #fail(error: ResolveError): void {
-    if (this.#closed) return;
-    this.#stale = true;
-    this.#listener.fail(error);
   }
 }
 

@@ -1,7 +1,8 @@
+import { ResolveError } from '../../../errors.js';
 import type { Timer } from '../../../runtime/clock.js';
 import { between } from '../../../runtime/rng.js';
 import type { ApiReply } from '../api/api-client.js';
-import { ApiFailure, failureOf } from '../api/api-failure.js';
+import { ApiFailure, failureOf, resolveErrorOf } from '../api/api-failure.js';
 import { LineError, LineReader } from '../api/line-reader.js';
 import { readFailure } from '../api/read-json.js';
 import { type EndpointSlice, parseSlice, serviceNameLabel } from '../slices/endpoint-slice.js';
@@ -10,7 +11,6 @@ import { WatchRequest } from './attempt.js';
 import type { ListWatchOptions } from './list-watch-options.js';
 import { listSlices } from './slice-list.js';
 import { StreamEvents } from './stream-events.js';
-import { WatchNews } from './watch-news.js';
 import { type Step, WatchRecovery } from './watch-recovery.js';
 
 const LIST_TIMEOUT_MS = 60_000;
@@ -72,7 +72,8 @@ const RELIST_MS = { min: 600_000, max: 1_200_000 };
 export class ListWatch {
   readonly #options: ListWatchOptions;
   readonly #recovery: WatchRecovery;
-  readonly #news: WatchNews;
+  /** The kinds of warnings that were given since the last list. */
+  readonly #warned = new Set<string>();
   readonly #mayStream: boolean;
   #version: string | undefined;
   /**
@@ -98,7 +99,6 @@ export class ListWatch {
   constructor(options: ListWatchOptions) {
     this.#options = options;
     this.#recovery = new WatchRecovery(options.clock, options.rng);
-    this.#news = new WatchNews(options);
     this.#mayStream = options.streamingLists;
   }
 
@@ -129,7 +129,6 @@ export class ListWatch {
   /** Ends the loop at once, and aborts its request. */
   close(): void {
     this.#closed = true;
-    this.#news.close();
     this.#doubt?.cancel();
     this.#attempt?.cancel();
     this.#pausing?.timer?.cancel();
@@ -161,7 +160,7 @@ export class ListWatch {
         step = step.next === 'list' ? await this.#list() : await this.#watch();
       } catch (error) {
         // This is an error in evenkeel or in a listener, not one of the API server. A new list brings the loop back to a known state.
-        this.#news.warned('loop', 'the watch of EndpointSlices met an unexpected error and lists again', error);
+        this.#warn('loop', 'the watch of EndpointSlices met an unexpected error and lists again', error);
         step = { next: 'list', pauseMs: this.#recovery.pause() };
       }
     }
@@ -179,7 +178,7 @@ export class ListWatch {
       const slices = list.items.map((item) => parseSlice(item, service)).filter((slice) => slice !== undefined);
       if (!fitsStore(slices)) throw new ApiFailure('protocol', 'size', 'the list has more EndpointSlices than we keep');
       this.#replace(slices, list.version);
-      this.#news.confirmed();
+      this.#confirm();
       return { next: 'watch', pauseMs: 0 };
     } catch (error) {
       if (this.#closed) return again;
@@ -203,7 +202,7 @@ export class ListWatch {
     this.#listedAtMs = this.#options.clock.now();
     this.#emptyWatches = 0;
     this.#recovery.listed();
-    this.#news.listed();
+    this.#warned.clear();
     listener.replaced(slices);
   }
 
@@ -239,12 +238,12 @@ export class ListWatch {
       },
       changed: (name, slice) => this.#options.listener.changed(name, slice),
       bookmarked: () => attempt.expectBytesEvery(SILENCE_MS),
-      ignored: (what) => this.#news.warned('other', `a watch of EndpointSlices sent an ${what}; ignored`),
+      ignored: (what) => this.#warn('other', `a watch of EndpointSlices sent an ${what}; ignored`),
       // The version is stored only after its event was applied, so that no event is lost if applying it fails.
       applied: (version) => {
         if (version !== undefined) this.#version = version;
         this.#recovery.progressed();
-        this.#news.confirmed();
+        this.#confirm();
       },
     });
     let opened = false;
@@ -268,7 +267,7 @@ export class ListWatch {
       this.#openWatch = attempt;
       if (!isStreamingList) {
         goesOn();
-        attempt.after(SHORT_WATCH_MS, () => this.#news.confirmed());
+        attempt.after(SHORT_WATCH_MS, () => this.#confirm());
       }
       await readLines(reply, attempt, (line) => events.apply(line));
     } catch (error) {
@@ -310,7 +309,7 @@ export class ListWatch {
     // A list that is due takes the place of the next watch, on whatever path that comes.
     if (this.#emptyWatches >= EMPTY_WATCHES) this.#relistDueMs = this.#options.clock.now();
     if (failure?.kind === 'protocol')
-      this.#news.warned('line', `a watch of EndpointSlices was dropped: ${failure.message}`, failure);
+      this.#warn('line', `a watch of EndpointSlices was dropped: ${failure.message}`, failure);
     if (isShort) {
       const empty = failure ?? new ApiFailure('network', 'short', 'the server ends every watch at once');
       if (!progressed) return await this.#recover('watch', empty);
@@ -338,9 +337,11 @@ export class ListWatch {
   async #recover(verb: 'list' | 'watch', failure: ApiFailure): Promise<Step> {
     const remedy = this.#recovery.after(verb, failure);
     if (remedy.isOutdated) this.#consistent = true;
-    if (remedy.isNews) await this.#news.failed(verb, failure);
+    const error = await this.#errorOf(verb, failure);
+    if (this.#closed) return again;
+    if (remedy.isNews) this.#options.listener.failed(error);
     // No set is known yet. The failure is reported although it may pass, so that the listener can try to find endpoints in another way.
-    else if (remedy.isPassing && this.#version === undefined) await this.#news.failed(verb, failure, 'passing');
+    else if (remedy.isPassing && this.#version === undefined) this.#options.listener.failed(notPermanent(error));
     return remedy.next === 'watch' ? { ...remedy, next: this.#watchOrList } : remedy;
   }
 
@@ -356,11 +357,30 @@ export class ListWatch {
   #beginList(timeoutMs: number): WatchRequest {
     const attempt = this.#begin(timeoutMs, 'list');
     if (this.#version !== undefined) return attempt;
-    attempt.after(SILENT_LIST_MS, () => {
-      // There is nothing to report if a streaming list has brought the complete state meanwhile.
-      if (this.#version === undefined) void this.#news.failed('list', silentList);
-    });
+    attempt.after(SILENT_LIST_MS, () => void this.#reportSilence());
     return attempt;
+  }
+
+  async #reportSilence(): Promise<void> {
+    const error = await this.#errorOf('list', silentList);
+    // There is nothing to report if a list has become complete meanwhile.
+    if (!this.#closed && this.#version === undefined) this.#options.listener.failed(error);
+  }
+
+  async #errorOf(verb: 'list' | 'watch', failure: ApiFailure): Promise<ResolveError> {
+    const { client, namespace } = this.#options;
+    return resolveErrorOf(failure, verb, await namespace().catch(() => 'of this pod'), client.server);
+  }
+
+  #confirm(): void {
+    if (!this.#closed) this.#options.listener.confirmed();
+  }
+
+  /** Warns of something unexpected, once for each kind until the next list. */
+  #warn(kind: string, message: string, error?: unknown): void {
+    if (this.#closed || this.#warned.has(kind)) return;
+    this.#warned.add(kind);
+    this.#options.listener.warned(message, error);
   }
 
   #begin(timeoutMs: number, what: string): WatchRequest {
@@ -405,6 +425,11 @@ interface Pausing {
 }
 
 const silentList = new ApiFailure('timeout', 'silent', `no answer for ${SILENT_LIST_MS / 1_000} s; still waiting`);
+
+/** Copies an error as one that is not permanent, because its cause may pass soon. */
+function notPermanent({ message, cause }: ResolveError): ResolveError {
+  return new ResolveError(message, { code: 'EVENKEEL_FORBIDDEN', cause });
+}
 
 /** The step after `close`. It is returned but never taken, because the loop has ended. */
 const again: Step = { next: 'list', pauseMs: 0 };

@@ -13,12 +13,10 @@ import { ServiceObject } from './service-object.js';
 /** Follows the slices of a Service. Its methods are called in the same turn of the event loop in which an event arrives. */
 export interface WatchSubscriber {
   /**
-   * The slices with these names may have changed. The set is empty if a complete list has arrived without any slice, or if there is news
-   * about the Service itself.
+   * The slices with these names may have changed. No name is given if a complete list has arrived without any slice, or if anything else
+   * that the subscription shows has changed.
    */
   changed(names: ReadonlySet<string>): void;
-  failed(error: ResolveError): void;
-  confirmed(): void;
   warned(message: string, error?: unknown): void;
 }
 
@@ -93,7 +91,7 @@ class SharedWatch {
       read: async (signal) => await readService(this.#client, await this.#namespace.get(), service, signal),
       clock,
       rng,
-      changed: () => this.#tell((subscriber) => subscriber.changed(new Set())),
+      changed: () => this.#changed(new Set()),
     });
     this.#loop = new ListWatch({
       client: this.#client,
@@ -108,12 +106,12 @@ class SharedWatch {
         changed: (name, slice) => this.#change(name, slice),
         failed: (error) => {
           this.#failure = error;
-          this.#tell((subscriber) => subscriber.failed(error));
+          this.#changed(new Set());
         },
         confirmed: () => {
           if (this.#failure === undefined) return;
           this.#failure = undefined;
-          this.#tell((subscriber) => subscriber.confirmed());
+          this.#changed(new Set());
         },
         warned: (message, error) => this.#tell((subscriber) => subscriber.warned(message, error)),
       },
@@ -151,7 +149,7 @@ class SharedWatch {
     this.#full = false;
     this.#synced = true;
     this.#service.listed();
-    this.#tell((subscriber) => subscriber.changed(names));
+    this.#changed(names);
   }
 
   #change(name: string, slice: EndpointSlice | undefined): void {
@@ -162,7 +160,10 @@ class SharedWatch {
       this.#tell((subscriber) => subscriber.warned(message));
       return;
     }
-    const names = new Set([name]);
+    this.#changed(new Set([name]));
+  }
+
+  #changed(names: ReadonlySet<string>): void {
     this.#tell((subscriber) => subscriber.changed(names));
   }
 
