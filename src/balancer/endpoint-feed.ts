@@ -17,12 +17,9 @@ export interface EndpointFeedOwner {
   neverStarts(error: ResolveError): void;
 }
 
-/** So many different failures are remembered at most, until the set is confirmed. */
-const MAX_REPORTED = 100;
-
 /**
  * Holds what the resolver last said: the endpoint set, its version, and since when the resolver cannot confirm it. Tells observers what
- * changes, each failure once until the set is confirmed.
+ * changes.
  */
 export class EndpointFeed {
   readonly name: string;
@@ -32,8 +29,6 @@ export class EndpointFeed {
   #byKey: ReadonlyMap<string, Endpoint> = new Map();
   #version = 0;
   #failedAtMs: number | undefined;
-  /** The failures that observers were told of since the set was last confirmed. */
-  readonly #reported = new Set<string>();
   #isClosed = false;
 
   constructor(resolver: Resolver, owner: EndpointFeedOwner) {
@@ -93,11 +88,12 @@ export class EndpointFeed {
 
   #changed(state: Resolved): void {
     const { endpoints, error } = state;
-    const isNew = endpoints !== undefined && endpoints !== this.#state.endpoints;
+    const { endpoints: old, error: before } = this.#state;
+    const isNew = endpoints !== undefined && endpoints !== old;
     this.#state = state;
     if (isNew) this.#index(endpoints);
     if (error === undefined) this.#confirmed();
-    else this.#failed(error);
+    else this.#failed(error, before);
     // An observer may have closed the balancer, or made the resolver publish another set.
     if (isNew && !this.#isClosed && endpoints === this.#state.endpoints) this.#published(endpoints);
   }
@@ -120,14 +116,11 @@ export class EndpointFeed {
     this.#owner.endpointsChanged();
   }
 
-  #failed(error: ResolveError): void {
+  #failed(error: ResolveError, before: ResolveError | undefined): void {
     const { endpoints } = this.#state;
     this.#failedAtMs ??= this.#owner.clock.now();
-    const report = `${error.code} ${error.permanent} ${error.message}`;
-    // A resolver that tries again every second must not fill a log.
-    if (!this.#reported.has(report)) {
-      if (this.#reported.size >= MAX_REPORTED) this.#reported.clear();
-      this.#reported.add(report);
+    // Failures of the same kind are reported once: a resolver that tries again every second must not fill a log.
+    if (before === undefined || before.code !== error.code || before.message !== error.message) {
       notify(this.#owner.observer, 'resolveFailed', { error, stale: endpoints !== undefined });
     }
     if (error.permanent && endpoints === undefined && !this.#isClosed) this.#owner.neverStarts(error);
@@ -137,7 +130,6 @@ export class EndpointFeed {
     if (this.#failedAtMs === undefined) return;
     const { staleForMs } = this;
     this.#failedAtMs = undefined;
-    this.#reported.clear();
     notify(this.#owner.observer, 'resolveRecovered', { staleForMs });
   }
 }

@@ -1,4 +1,5 @@
 import { type LoadReport, type Outcome, outcomes } from '../endpoint/outcome.js';
+import type { Warnings } from '../observe/warnings.js';
 import type { CostOfCalls } from './call-costs.js';
 import type { Cell } from './cells.js';
 import { DEFAULT_CHOICES, type Load } from './load.js';
@@ -105,12 +106,17 @@ export class RuledLoad implements Load {
   }
 }
 
-/** Makes an application's own load usable as a rule for its one endpoint. */
+/**
+ * Makes an application's own load usable as a rule for its one endpoint. It is the wall between the balancer and such a load: what it throws
+ * becomes a warning. Only its value is read directly, by pickers; one that throws counts as a picker that throws.
+ */
 export class PluggedInRule implements LoadRule {
   readonly #load: Load;
+  readonly #warnings: Warnings;
 
-  constructor(load: Load) {
+  constructor(load: Load, warnings: Warnings) {
     this.#load = load;
+    this.#warnings = warnings;
   }
 
   get decays(): boolean {
@@ -122,23 +128,31 @@ export class PluggedInRule implements LoadRule {
   }
 
   start(nowMs: number): void {
-    this.#load.start(nowMs);
+    this.#guarded(() => this.#load.start(nowMs));
   }
 
   reported(_numbers: Float64Array, _at: number, report: LoadReport, inFlight: number, nowMs: number): void {
-    this.#load.reported?.(report, inFlight, nowMs);
+    this.#guarded(() => this.#load.reported?.(report, inFlight, nowMs));
   }
 
   end(_numbers: Float64Array, _at: number, startedMs: number, nowMs: number, outcome: Outcome): void {
-    this.#load.end(startedMs, nowMs, outcome);
+    this.#guarded(() => this.#load.end(startedMs, nowMs, outcome));
   }
 
   /** An application's own load may count calls in flight, so it must be notified of every end. */
   endUnmeasured(_numbers: Float64Array, _at: number, startedMs: number, nowMs: number): void {
-    this.#load.end(startedMs, nowMs, outcomes.notStarted);
+    this.#guarded(() => this.#load.end(startedMs, nowMs, outcomes.notStarted));
   }
 
   value(_numbers: Float64Array, _at: number, _inFlight: number, nowMs: number): number {
     return this.#load.value(nowMs);
+  }
+
+  #guarded(call: () => void): void {
+    try {
+      call();
+    } catch (error) {
+      this.#warnings.warn('a load threw', error);
+    }
   }
 }

@@ -81,10 +81,10 @@ export abstract class SubchannelCalls<C> {
   constructor(owner: Pick<SubchannelOwner<C>, 'clock' | 'warnings'>, load: Load, trackers: readonly Tracker[]) {
     this.#clock = owner.clock;
     this.#warnings = owner.warnings;
-    this.trackers = new Trackers(trackers, owner.warnings);
+    this.trackers = new Trackers(trackers);
     this.#lastAnswerMs = owner.clock.now() | 0;
     const isRuled = load instanceof RuledLoad;
-    const rule = isRuled ? load.rule : new PluggedInRule(load);
+    const rule = isRuled ? load.rule : new PluggedInRule(load, owner.warnings);
     const { numbers, at } = isRuled ? load : noCell;
     this.#rule = rule === inFlightRule ? undefined : rule;
     this.#calls = isRuled ? load.rule.calls : undefined;
@@ -162,15 +162,9 @@ export abstract class SubchannelCalls<C> {
     return this.#rule?.choices ?? DEFAULT_CHOICES;
   }
 
-  /** Passes on a load report of the endpoint that arrived while a call was running. Never throws. */
+  /** Passes on a load report of the endpoint that arrived while a call was running. */
   reported(report: LoadReport, nowMs: number): void {
-    const rule = this.#rule;
-    if (rule?.reported === undefined) return;
-    try {
-      rule.reported(this.#numbers, this.#at, report, this.inFlight, nowMs);
-    } catch (error) {
-      this.#warnings.warn('a load threw', error);
-    }
+    this.#rule?.reported?.(this.#numbers, this.#at, report, this.inFlight, nowMs);
   }
 
   /**
@@ -191,16 +185,11 @@ export abstract class SubchannelCalls<C> {
     this.inFlight++;
     this.started++;
     const rule = this.#rule;
-    if (rule?.start === undefined) return;
-    try {
-      rule.start(nowMs);
-    } catch (error) {
-      this.#warnings.warn('a load threw', error);
-    }
+    if (rule?.start !== undefined) rule.start(nowMs);
   }
 
   /**
-   * A call that started at `startedMs` has ended. Never throws.
+   * A call that started at `startedMs` has ended.
    *
    * @param measuredFromMs When the measured part of the call began: `startedMs`, unless only a part of the call is measured. It has no
    * default, because V8 would then put the number on the heap for every call.
@@ -223,12 +212,8 @@ export abstract class SubchannelCalls<C> {
   }
 
   #tellEnd(rule: LoadRule, measuredFromMs: number, nowMs: number, outcome: Outcome, isMeasured: boolean): void {
-    try {
-      if (isMeasured) rule.end(this.#numbers, this.#at, measuredFromMs, nowMs, outcome);
-      else rule.endUnmeasured?.(this.#numbers, this.#at, measuredFromMs, nowMs);
-    } catch (error) {
-      this.#warnings.warn('a load threw', error);
-    }
+    if (isMeasured) rule.end(this.#numbers, this.#at, measuredFromMs, nowMs, outcome);
+    else rule.endUnmeasured?.(this.#numbers, this.#at, measuredFromMs, nowMs);
   }
 
   #ended(startedMs: number, nowMs: number, outcome: Outcome, measuredFromMs: number, isMeasured: boolean): void {

@@ -1,6 +1,5 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
 import { asError, isResolveError, ResolveError } from '../errors.js';
-import { orAborted } from '../runtime/abort-listeners.js';
 import { backoffDelay } from '../runtime/backoff.js';
 import { checkFunction, checkNumber, checkString } from '../runtime/check.js';
 import type { Timer } from '../runtime/clock.js';
@@ -156,7 +155,11 @@ class PollWatch implements Resolution {
     this.#running = run;
     const { clock } = this.#context;
     const { timeoutMs } = this.#plan;
-    const late = (): void => run.abort(new ResolveError(`${this.#plan.name}: no answer within ${timeoutMs} ms`));
+    // A lookup that ignores its signal must not stop the polling. If its result comes later, it is ignored.
+    const late = (): void => {
+      run.abort();
+      ended(() => this.#failed(new ResolveError(`${this.#plan.name}: no answer within ${timeoutMs} ms`)));
+    };
     const limit = deadline(clock, late, timeoutMs);
     const ended = (then: () => void): void => {
       limit.cancel();
@@ -165,8 +168,7 @@ class PollWatch implements Resolution {
       this.#earliestMs = clock.now() + this.#plan.minIntervalMs * (1 + JITTER_RATIO * this.#context.rng.next());
       then();
     };
-    // A lookup that ignores its signal must not stop the polling. If its result comes later, it is ignored.
-    orAborted(this.#call(run.signal), run.signal).then(
+    this.#call(run.signal).then(
       (answer) => ended(() => this.#answered(answer)),
       (error: unknown) => ended(() => this.#failed(error)),
     );

@@ -5,16 +5,16 @@ export interface Description {
   readonly taken: readonly string[];
 }
 
-const description: unique symbol = Symbol('evenkeel.description');
+/** A map and no property, so that an application's copy of one of our functions is the application's. */
+const descriptions = new WeakMap<object, Description>();
 
-/** Marks `made` with the name of the function that created it. Returns `made`. */
+/** Notes the name of the function that created `made`. Returns `made`. */
 export function described<T extends object>(made: T, name: string, taken: readonly string[] = []): T {
-  Object.defineProperty(made, description, { value: { name, taken } satisfies Description });
+  descriptions.set(made, { name, taken });
   return made;
 }
 
 /** What created a function; undefined for an application's own functions. */
 export function descriptionOf(value: unknown): Description | undefined {
-  if ((typeof value !== 'object' && typeof value !== 'function') || value === null) return undefined;
-  return (value as { readonly [description]?: Description })[description];
+  return descriptions.get(value as object);
 }

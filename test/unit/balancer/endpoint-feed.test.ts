@@ -46,7 +46,6 @@ describe('the set from the resolver', () => {
     for (let attempt = 0; attempt < 50; attempt++) fixture.resolver.fail(new ResolveError('no answer'));
     fixture.resolver.fail(new ResolveError('refused'));
     fixture.resolver.fail(new ResolveError('refused', { code: 'EVENKEEL_FORBIDDEN' }));
-    fixture.resolver.fail(new ResolveError('no answer'));
     expect(told.map(({ stale }) => stale)).toEqual([false, false, false]);
     await fixture.publish('10.0.0.1');
     fixture.resolver.fail(new ResolveError('refused', { code: 'EVENKEEL_FORBIDDEN' }));

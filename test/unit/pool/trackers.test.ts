@@ -1,14 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { outcomes } from '../../../src/endpoint/outcome.js';
-import { Warnings } from '../../../src/observe/warnings.js';
 import { Trackers } from '../../../src/pool/trackers.js';
-import { FakeClock } from '../../../src/testing/fake-clock.js';
 
 /** What a tracker was told of unanswered calls, one number per call that ended. */
 function listening(): { trackers: Trackers; unanswered: number[] } {
   const unanswered: number[] = [];
   const tracker = { completed: (_outcome: unknown, _latencyMs: number, count: number) => unanswered.push(count) };
-  return { trackers: new Trackers([tracker], new Warnings({}, new FakeClock())), unanswered };
+  return { trackers: new Trackers([tracker]), unanswered };
 }
 
 describe('trackers', () => {
@@ -40,15 +38,14 @@ describe('trackers', () => {
   it('learn how many successes they were not notified of', () => {
     const counts: number[] = [];
     const tracker = { completed: (_o: unknown, _ms: number, _count: number, unheard: number) => counts.push(unheard) };
-    new Trackers([tracker], new Warnings({}, new FakeClock())).completed(outcomes.status, 20, 20, 1, 7);
+    new Trackers([tracker]).completed(outcomes.status, 20, 20, 1, 7);
     expect(counts).toEqual([7]);
   });
 
   it('ignore successes only when all of them do', () => {
-    const warnings = new Warnings({}, new FakeClock());
     const deaf = { completed: () => {}, ignoresSuccess: true };
     const hearing = { completed: () => {} };
-    expect(new Trackers([deaf, { connected: () => {} }], warnings).ignoreSuccess).toBe(true);
-    expect(new Trackers([deaf, hearing], warnings).ignoreSuccess).toBe(false);
+    expect(new Trackers([deaf, { connected: () => {} }]).ignoreSuccess).toBe(true);
+    expect(new Trackers([deaf, hearing]).ignoreSuccess).toBe(false);
   });
 });

@@ -11,8 +11,8 @@ export interface ListWatchListener {
   /** A slice was created or changed; undefined means that it was deleted. */
   changed(name: string, slice: EndpointSlice | undefined): void;
   /**
-   * The loop has lost touch with the API server. May be called for each failure until `confirmed` is called. If the first list is refused
-   * for lack of permission, this is reported at once, and again as a permanent error if the refusal lasts.
+   * The loop has lost touch with the API server. Called once for each kind of failure, until `confirmed` is called. If the first list is
+   * refused for lack of permission, this is reported at once, and again as a permanent error if the refusal lasts.
    */
   failed(error: ResolveError): void;
   /** The loop is in touch with the API server: the slices it has reported are current, or will be in a moment. May be called repeatedly. */

@@ -72,6 +72,10 @@ const RELIST_MS = { min: 600_000, max: 1_200_000 };
 export class ListWatch {
   readonly #options: ListWatchOptions;
   readonly #recovery: WatchRecovery;
+  /** The kinds of failures reported since the loop was last in touch with the API server, whether a list or a watch met them. */
+  readonly #failures = new Set<string>();
+  /** Whether the failure that was reported last goes away only when somebody solves the problem, such as a missing permission. */
+  #isRefused = false;
   /** The kinds of warnings that were given since the last list. */
   readonly #warned = new Set<string>();
   readonly #mayStream: boolean;
@@ -338,10 +342,9 @@ export class ListWatch {
     const remedy = this.#recovery.after(verb, failure);
     if (remedy.isOutdated) this.#consistent = true;
     const error = await this.#errorOf(verb, failure);
-    if (this.#closed) return again;
-    if (remedy.isNews) this.#options.listener.failed(error);
+    if (remedy.isNews) this.#fail(failure, error);
     // No set is known yet. The failure is reported although it may pass, so that the listener can try to find endpoints in another way.
-    else if (remedy.isPassing && this.#version === undefined) this.#options.listener.failed(notPermanent(error));
+    else if (remedy.isPassing && this.#version === undefined) this.#fail(failure, notPermanent(error));
     return remedy.next === 'watch' ? { ...remedy, next: this.#watchOrList } : remedy;
   }
 
@@ -364,7 +367,7 @@ export class ListWatch {
   async #reportSilence(): Promise<void> {
     const error = await this.#errorOf('list', silentList);
     // There is nothing to report if a list has become complete meanwhile.
-    if (!this.#closed && this.#version === undefined) this.#options.listener.failed(error);
+    if (this.#version === undefined) this.#fail(silentList, error);
   }
 
   async #errorOf(verb: 'list' | 'watch', failure: ApiFailure): Promise<ResolveError> {
@@ -372,7 +375,20 @@ export class ListWatch {
     return resolveErrorOf(failure, verb, await namespace().catch(() => 'of this pod'), client.server);
   }
 
+  #fail({ kind, label }: ApiFailure, error: ResolveError): void {
+    const { permanent } = error;
+    // An outage after a refusal, or a refusal after an outage, is reported again, because listeners react to a refusal that lasts.
+    if (permanent !== this.#isRefused) this.#failures.clear();
+    this.#isRefused = permanent;
+    const failure = `${kind} ${label} ${permanent}`;
+    if (this.#closed || this.#failures.has(failure)) return;
+    this.#failures.add(failure);
+    this.#options.listener.failed(error);
+  }
+
   #confirm(): void {
+    this.#failures.clear();
+    this.#isRefused = false;
     if (!this.#closed) this.#options.listener.confirmed();
   }
 

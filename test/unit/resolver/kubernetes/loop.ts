@@ -2,7 +2,6 @@ import { expect } from 'vitest';
 import type { ResolveError } from '../../../../src/errors.js';
 import type { EndpointSlice } from '../../../../src/resolver/kubernetes/slices/endpoint-slice.js';
 import { ListWatch } from '../../../../src/resolver/kubernetes/watch/list-watch.js';
-import { isSameError } from '../../../../src/resolver/resolved.js';
 import type { Rng } from '../../../../src/runtime/rng.js';
 import { FakeClock, settle } from '../../../../src/testing/fake-clock.js';
 import { seededRng } from '../../../../src/testing/seeded-rng.js';
@@ -16,8 +15,6 @@ export class Loop {
   readonly told: string[] = [];
   readonly errors: ResolveError[] = [];
   readonly listWatch: ListWatch;
-  /** The failure that was told last; undefined once the loop is in touch again. */
-  #state: ResolveError | undefined;
 
   constructor(
     rng: Rng = seededRng(1),
@@ -40,13 +37,10 @@ export class Loop {
         replaced: (slices) => this.told.push(['list', ...slices.map(({ name }) => name)].join(' ')),
         changed: (name, slice) => this.told.push(slice === undefined ? `-${name}` : `${name}=${addresses(slice)}`),
         failed: (error) => {
-          if (this.#state !== undefined && isSameError(this.#state, error)) return;
-          this.#state = error;
           this.errors.push(error);
           this.told.push(`fail ${error.code}`);
         },
         confirmed: () => {
-          this.#state = undefined;
           if (this.told.at(-1) !== 'confirmed') this.told.push('confirmed');
         },
         warned: (message) => this.told.push(`warned ${message}`),
