@@ -120,6 +120,8 @@ export class DiscoveryWatch implements Resolution {
   #isService = false;
   /** The last set from the watch of EndpointSlices. The watch may recover from a failure without publishing the set again. */
   #sliceEndpoints: readonly Endpoint[] | undefined;
+  /** Why that set is empty, in words. */
+  #sliceReason: string | undefined;
 
   constructor(options: DiscoveryOptions, listener: ResolverListener, context: ResolverContext) {
     this.#options = options;
@@ -159,7 +161,7 @@ export class DiscoveryWatch implements Resolution {
       this.#waitFor('slices', sliceGraceMs, () => this.#descend(this.#finding));
       this.#slices = resolver.watch(
         {
-          update: (endpoints) => this.#sliceUpdate(endpoints),
+          update: (endpoints, reason) => this.#sliceUpdate(endpoints, reason),
           fail: (error) => this.#sliceFail(error),
           fresh: () => this.#sliceFresh(),
         },
@@ -188,8 +190,9 @@ export class DiscoveryWatch implements Resolution {
     if (endpoints !== undefined) this.#waitFor('first endpoints', FIRST_SLICE_MS, () => this.#climb(endpoints));
   }
 
-  #sliceUpdate(endpoints: readonly Endpoint[]): void {
+  #sliceUpdate(endpoints: readonly Endpoint[], reason: string | undefined): void {
     this.#sliceEndpoints = endpoints;
+    this.#sliceReason = reason;
     if (this.#isService || endpoints.length > 0) this.#climb(endpoints);
   }
 
@@ -265,7 +268,7 @@ export class DiscoveryWatch implements Resolution {
   #climb(endpoints: readonly Endpoint[]): void {
     this.#stopWaiting();
     this.#stopDns();
-    this.#report.publish('slices', endpoints, this.#known);
+    this.#report.publish('slices', endpoints, this.#known, this.#sliceReason);
   }
 
   /** Starts to query DNS in addition to watching EndpointSlices, unless that has already begun. */

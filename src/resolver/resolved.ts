@@ -38,7 +38,8 @@ export class Announcer {
     if (this.#isClosed) return;
     this.#latest = state;
     const { endpoints, error } = state;
-    if (endpoints !== undefined && !isSameSet(this.#told.endpoints, endpoints)) this.#publish(endpoints, state);
+    if (endpoints !== undefined && !isSameSet(this.#told, endpoints, state.emptyBecause))
+      this.#publish(endpoints, state);
     // While it took the set, the listener may have closed the watch, or made it say something newer.
     if (this.#isClosed || this.#latest !== state) return;
     const { error: before } = this.#told;
@@ -62,8 +63,9 @@ export class Announcer {
   }
 }
 
-function isSameSet(a: readonly Endpoint[] | undefined, b: readonly Endpoint[]): boolean {
-  return a !== undefined && sameEndpoints(a, b);
+function isSameSet(told: Resolved, endpoints: readonly Endpoint[], emptyBecause: string | undefined): boolean {
+  if (told.endpoints === undefined || !sameEndpoints(told.endpoints, endpoints)) return false;
+  return endpoints.length > 0 || told.emptyBecause === emptyBecause;
 }
 
 /** Whether two errors say the same. A problem that turned out to be permanent is another one, although its message stays. */

@@ -117,18 +117,20 @@ export const noPod = 'this is not a pod with a service account';
 async function sliceResolver(
   { service, namespace, port }: DiscoveryService,
   { kubernetes, allowAddresses, family }: TargetSettings,
-  onSlices?: (count: number) => void,
+  onSlices: (count: number) => void,
 ): Promise<Resolver> {
-  const { endpointSlices } = await import('./kubernetes/index.js');
-  return endpointSlices({
-    ...kubernetes,
-    service,
-    ...(namespace !== undefined && { namespace }),
-    port,
-    allowAddresses,
-    ...(family !== undefined && { family }),
-    ...(onSlices !== undefined && { onSlices }),
-  });
+  const { countedSlices } = await import('./kubernetes/endpoint-slices.js');
+  return countedSlices(
+    {
+      ...kubernetes,
+      service,
+      ...(namespace !== undefined && { namespace }),
+      port,
+      allowAddresses,
+      ...(family !== undefined && { family }),
+    },
+    onSlices,
+  );
 }
 
 /** Creates the resolver for a target that begins with `kubernetes:`. */
@@ -137,7 +139,7 @@ function kubernetes(
   { service: { service, namespace }, port }: Target & { kind: 'kubernetes' },
   options: TargetSettings,
 ): Resolver {
-  return deferred(name, () => sliceResolver({ service, namespace, port }, options));
+  return deferred(name, () => sliceResolver({ service, namespace, port }, options, () => {}));
 }
 
 function plain(

@@ -6,7 +6,6 @@ import {
   booleanOption,
   checkedOption,
   choiceOption,
-  functionOption,
   numberOption,
   type OptionTable,
   optionTable,
@@ -76,18 +75,11 @@ export interface EndpointSlicesOptions {
    * separate list is sent compressed, and the start of a watch is not. @defaultValue true
    */
   readonly streamingLists?: boolean | undefined;
-  /**
-   * Called with the number of EndpointSlice objects of the Service, at the first complete list and whenever the number changes, before
-   * the set is published. If it is 0 at first, there is no such Service or it selects no pods; a Service whose selector matches no pod has
-   * one empty slice.
-   *  @defaultValue none
-   */
-  readonly onSlices?: ((count: number) => void) | undefined;
 }
 
 type EndpointSlicesSettings = Filled<
   EndpointSlicesOptions,
-  'namespace' | 'port' | 'podPort' | 'family' | 'apiServer' | 'credentials' | 'kubeConfig' | 'inCluster' | 'onSlices'
+  'namespace' | 'port' | 'podPort' | 'family' | 'apiServer' | 'credentials' | 'kubeConfig' | 'inCluster'
 >;
 
 export const endpointSlicesTable: OptionTable<EndpointSlicesSettings> = optionTable('endpointSlices', {
@@ -105,7 +97,6 @@ export const endpointSlicesTable: OptionTable<EndpointSlicesSettings> = optionTa
   inCluster: anyOption<InClusterOptions>(),
   keepsProcessAlive: booleanOption(false),
   streamingLists: booleanOption(true),
-  onSlices: functionOption<NonNullable<EndpointSlicesOptions['onSlices']>>(),
 });
 
 /**
@@ -121,6 +112,17 @@ export const endpointSlicesTable: OptionTable<EndpointSlicesSettings> = optionTa
  * @example endpointSlices({ namespace: 'shop', service: 'orders', port: 'http' })
  */
 export function endpointSlices(options: EndpointSlicesOptions): Resolver {
+  return countedSlices(options, () => {});
+}
+
+/**
+ * Creates the resolver of `endpointSlices`.
+ *
+ * @param onSlices Called with the number of EndpointSlice objects of the Service, at the first complete list and whenever the number
+ * changes, before the set is published. If it is 0 at first, there is no such Service or it selects no pods; a Service whose selector
+ * matches no pod has one empty slice. Must not throw.
+ */
+export function countedSlices(options: EndpointSlicesOptions, onSlices: (count: number) => void): Resolver {
   const settings = endpointSlicesTable.resolve(options);
   const { service, namespace, port, podPort, keepsProcessAlive, streamingLists } = settings;
   if (port !== undefined && podPort !== undefined) throw optionError('podPort', 'left out when port is given', podPort);
@@ -129,7 +131,7 @@ export function endpointSlices(options: EndpointSlicesOptions): Resolver {
     throw optionError('namespace', 'given together with apiServer', namespace);
   }
   const subjectName = namespace === undefined ? service : `${namespace}/${service}`;
-  const { family, allowAddresses, maxEndpoints, onSlices } = settings;
+  const { family, allowAddresses, maxEndpoints } = settings;
   const view: ViewOptions = {
     subject: { access, namespace, service, keepsProcessAlive, streamingLists },
     subjectName,

@@ -25,7 +25,8 @@ export interface ViewOptions {
   readonly family: AddressFamily | undefined;
   readonly allowAddresses: AllowAddresses;
   readonly maxEndpoints: number;
-  readonly onSlices: ((count: number) => void) | undefined;
+  /** Called when the number of the Service's slices is known, and when it changes. */
+  readonly onSlices: (count: number) => void;
 }
 
 /**
@@ -48,6 +49,8 @@ export class SliceView implements Resolution, WatchSubscriber {
   #endpoints: readonly Endpoint[] | undefined;
   // Why the set may be outdated or is unknown, by what is wrong: the rules of the Service, the port, the Service itself, the set's size.
   #ruleFailure: ResolveError | undefined;
+  /** Why no endpoint has the port that is used, in words; undefined if some may have it. */
+  #emptyBecause: string | undefined;
   /** The name of the port that was chosen last and was certain. */
   #port: string | undefined;
   /** The address family and the port that the set was last made for. */
@@ -111,7 +114,7 @@ export class SliceView implements Resolution, WatchSubscriber {
       const { slices } = this.#subscription;
       if (this.#sliceCount !== slices.size) {
         this.#sliceCount = slices.size;
-        this.#tellCount(slices.size);
+        this.#options.onSlices(slices.size);
         if (this.#closed) return;
       }
       this.#subscription.service.show(portNames(slices.values()));
@@ -158,6 +161,7 @@ export class SliceView implements Resolution, WatchSubscriber {
     if (choice.error !== undefined) service.again();
     if (choice.isCertain) this.#port = choice.name;
     this.#portFailure = choice.error;
+    this.#emptyBecause = choice.emptyBecause;
     return choice;
   }
 
@@ -267,15 +271,7 @@ export class SliceView implements Resolution, WatchSubscriber {
   #say(): void {
     const { failure } = this.#subscription;
     const error = failure ?? this.#missing ?? this.#ruleFailure ?? this.#portFailure ?? this.#sizeFailure;
-    this.#announcer.say({ endpoints: this.#endpoints, error });
-  }
-
-  #tellCount(count: number): void {
-    try {
-      this.#options.onSlices?.(count);
-    } catch (error) {
-      this.warned('onSlices threw', error);
-    }
+    this.#announcer.say({ endpoints: this.#endpoints, emptyBecause: this.#emptyBecause, error });
   }
 }
 

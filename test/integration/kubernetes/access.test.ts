@@ -6,6 +6,7 @@ import { FakeClock } from 'evenkeel/testing';
 import { describe, expect, it } from 'vitest';
 import { HttpApiClient } from '../../../src/resolver/kubernetes/api/api-client.js';
 import { explicitAccess } from '../../../src/resolver/kubernetes/api/explicit-access.js';
+import { countedSlices } from '../../../src/resolver/kubernetes/endpoint-slices.js';
 import { type ApiServer, createApiServer, createCertificate } from '../../servers/index.js';
 import { sliceObject } from '../../support/fixtures/endpoint-cases.js';
 import { until } from '../../support/until.js';
@@ -234,10 +235,13 @@ describe('addresses in a slice', () => {
     expect(service.listener.events.at(-1)).toBe(A);
   });
 
-  it('onSlices can tell an absent Service from an empty one', async () => {
+  it('the number of slices tells an absent Service from an empty one', async () => {
     const api = await openApi();
     const counts: number[] = [];
-    const service = new WatchedService(api, { port: 'http', onSlices: (count) => counts.push(count) });
+    const service = new WatchedService(api, {
+      port: 'http',
+      make: (options) => countedSlices(options, (count) => counts.push(count)),
+    });
     await service.sees('');
     expect(counts).toEqual([0]);
     const orders = api.service('shop', 'orders', { ports: [{ name: 'http', port: 80 }] });
@@ -245,19 +249,6 @@ describe('addresses in a slice', () => {
     orders.delete();
     await service.pass('gone', () => counts.length === 3);
     expect(counts).toEqual([0, 1, 0]);
-  });
-
-  it('an error thrown by onSlices is a warning and nothing else', async () => {
-    const api = await openApi();
-    api.slices.put(sliceObject('s1', 'aR'));
-    const service = new WatchedService(api, {
-      port: 'http',
-      onSlices: () => {
-        throw new Error('mine');
-      },
-    });
-    await service.sees(A);
-    expect(service.warnings).toMatchObject([{ message: 'onSlices threw', error: { message: 'mine' } }]);
   });
 });
 
@@ -348,7 +339,6 @@ describe('options', () => {
     [{ service: 'orders', apiServer: 'https://api' }],
     [{ service: 'orders', credentials: { token: 'x' } }],
     [{ service: 'orders', namespace: 'shop', apiServer: 'https://api', kubeConfig: {} }],
-    [{ service: 'orders', onSlices: 1 }],
     [{ service: 'orders', allowAddresses: ['private'] }],
     [{ service: 'orders', portt: 80 }],
   ])('with %j are refused', async (options) => {

@@ -5,6 +5,7 @@ import {
   type Observer,
   type ObserverEvents,
   type Resolution,
+  type Resolver,
   type StageFactory,
   topologyHints,
 } from 'evenkeel';
@@ -45,6 +46,8 @@ async function turns(): Promise<void> {
   for (let turn = 0; turn < 8; turn++) await new Promise((resolve) => setImmediate(resolve));
 }
 
+type WatchedOptions = Partial<EndpointSlicesOptions> & { readonly make?: (options: EndpointSlicesOptions) => Resolver };
+
 /** A resolver over sockets, watched with a clock that the test steers. */
 export class WatchedService {
   readonly api: ApiServer;
@@ -55,7 +58,7 @@ export class WatchedService {
 
   constructor(
     api: ApiServer,
-    options: Partial<EndpointSlicesOptions> = {},
+    { make = endpointSlices, ...options }: WatchedOptions = {},
     clock: FakeClock = new FakeClock(),
     seed = 5,
   ) {
@@ -63,7 +66,7 @@ export class WatchedService {
     this.clock = clock;
     const observer: Observer = { warned: (event) => this.warnings.push(event) };
     // What these tests count are lists; streaming-lists.test.ts has the others.
-    const resolver = endpointSlices({
+    const resolver = make({
       namespace: 'shop',
       service: 'orders',
       apiServer: api.url,

@@ -54,6 +54,10 @@ describe('the differences that a listener is told', () => {
     expect(listener.reason).toBeUndefined();
     announcer.say({ endpoints: [], emptyBecause: 'x' });
     expect(listener.reason).toBe('x');
+    announcer.say({ endpoints: [], emptyBecause: 'y' });
+    announcer.say({ endpoints: [], emptyBecause: 'y' });
+    expect(listener.reason).toBe('y');
+    expect(listener.events).toEqual(['10.0.0.1:80', '∅', '∅']);
   });
 
   it('end when the listener closes the watch, or hears something newer, while it takes a set', () => {

@@ -158,8 +158,10 @@ export interface PortChoice {
   readonly podPort?: number;
   /** Whether the name is certain. The last certain one stays in use until something better is known. */
   readonly isCertain: boolean;
-  /** Why no port can be chosen, or why the one that is used has no endpoints. */
+  /** Why no port can be chosen, or why the one that is used has no endpoints: a mistake, which somebody has to correct. */
   readonly error?: ResolveError;
+  /** Why the port that is used has no endpoints, in words, although nothing is known to be wrong. */
+  readonly emptyBecause?: string;
   /** Whether the answer of the Service object would decide. */
   readonly isOpen?: true;
 }
@@ -206,15 +208,17 @@ function byName(
   names: readonly string[],
   { facts, isCurrent, failure, isOverdue }: ServiceKnowledge,
 ): PortChoice {
-  if (names.includes(port) || last === port) return { name: port, isCertain: true };
+  if (names.includes(port)) return { name: port, isCertain: true };
+  const missing = `no EndpointSlice of ${subject} has a port named ${JSON.stringify(port)}; there is ${quoted(names)}`;
+  if (last === port) return { name: port, isCertain: true, emptyBecause: missing };
   if (isCurrent && failure === undefined && facts !== undefined) {
     const isListed = facts.ports.some(({ name, protocol }) => name === port && protocol === 'TCP');
-    if (isListed) return { name: port, isCertain: false };
+    const emptyBecause = `${missing}. The Service has the port: is its targetPort a port of the pods?`;
+    if (isListed) return { name: port, isCertain: false, emptyBecause };
     return { name: port, isCertain: false, error: noSuchPort(subject, port, facts) };
   }
   if (!isCurrent && !isOverdue) return { name: undefined, isCertain: false, isOpen: true };
-  const message = `no EndpointSlice of ${subject} has a port named ${JSON.stringify(port)}; there is ${quoted(names)}`;
-  const error = new WrongTarget('port', message);
+  const error = new WrongTarget('port', missing);
   return isCurrent ? { name: port, isCertain: false, error } : { name: port, isCertain: false, error, isOpen: true };
 }
 

@@ -297,6 +297,15 @@ describe('S11 the port that a target means', () => {
     await settle();
     expect(unserved.among('http')).toBe('metrics');
     expect(unserved.error).toBeUndefined();
+    expect(unserved.look({ ports: [{ name: 'http', port: 8080 }], members: [] }).emptyBecause).toBe(
+      'no EndpointSlice of shop/orders has a port named "metrics"; there is "http". The Service has the port: is its targetPort a port of the pods?',
+    );
+    const gone = new Choosing('http');
+    expect(gone.look({ ports: [{ name: 'http', port: 8080 }], members: [] }).emptyBecause).toBeUndefined();
+    expect(gone.look({ ports: [{ name: 'web', port: 8080 }], members: [] })).toMatchObject({
+      name: 'http',
+      emptyBecause: 'no EndpointSlice of shop/orders has a port named "http"; there is "web"',
+    });
   });
 
   it('a number, several names: looked up in the Service, once', async () => {
