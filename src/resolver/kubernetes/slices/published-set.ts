@@ -54,12 +54,6 @@ interface Made {
   readonly other: Entry | undefined;
 }
 
-/** The entries that count for the pods, by `address:port`, and the endpoints made of them, by pod. */
-interface Computed {
-  readonly winners: ReadonlyMap<string, Entry>;
-  readonly made: Map<string, Made>;
-}
-
 /**
  * The endpoints in the slices of a Service, as a set that is published. Whenever it publishes, it computes the whole set from all slices and
  * from what it published last; between two publications it only notes what must not wait.
@@ -71,8 +65,11 @@ export class PublishedSet {
   readonly #slices = new Map<string, EndpointSlice>();
   /** The entries of each slice under the current choice, by the slice's name. */
   readonly #entries = new Map<string, readonly Entry[]>();
-  /** How many slices list each `address:port`; and since when those that none lists any longer are gone, while they may return. */
+  /** How many entries there are in all, for each `address:port`, and for each pod. Mostly each has one, and then nothing is compared. */
+  #total = 0;
   readonly #listings = new Map<string, number>();
+  readonly #podListings = new Map<string, number>();
+  /** Since when each `address:port` that no slice lists any longer is gone, while it may return. */
   readonly #goneSinceMs = new Map<string, number>();
   /** The endpoints of the last publication, in order, by pod, and by each `address:port`. */
   #last: readonly Made[] | undefined;
@@ -138,8 +135,10 @@ export class PublishedSet {
     const before = this.#entries.get(name) ?? [];
     if (after.length === 0) this.#entries.delete(name);
     else this.#entries.set(name, after);
-    for (const { at, member } of after) {
+    this.#total += after.length - before.length;
+    for (const { at, pod, member } of after) {
       this.#listings.set(at, (this.#listings.get(at) ?? 0) + 1);
+      this.#podListings.set(pod, (this.#podListings.get(pod) ?? 0) + 1);
       this.#goneSinceMs.delete(at);
       const published = this.#byAddress.get(at);
       if (published === undefined) continue;
@@ -147,7 +146,10 @@ export class PublishedSet {
     }
     const nowMs = this.#clock.now();
     const stays = new Set(after.map(({ at }) => at));
-    for (const { at, member } of before) {
+    for (const { at, pod, member } of before) {
+      const podLeft = (this.#podListings.get(pod) as number) - 1;
+      if (podLeft > 0) this.#podListings.set(pod, podLeft);
+      else this.#podListings.delete(pod);
       const left = (this.#listings.get(at) as number) - 1;
       if (left > 0) {
         this.#listings.set(at, left);
@@ -178,8 +180,8 @@ export class PublishedSet {
   #flush(nowMs: number): void {
     this.#timer?.cancel();
     this.#timer = undefined;
-    const { winners, made } = this.#compute();
-    this.#addVanished(winners, made, nowMs);
+    const made = this.#compute();
+    this.#addVanished(made, nowMs);
     const [first] = this.#goneSinceMs.values();
     if (first !== undefined) this.#schedule(first + this.#lingerMs);
     const before = this.#last ?? [];
@@ -202,14 +204,7 @@ export class PublishedSet {
   }
 
   /** Makes the endpoints of all slices (S1, S3, U6, U7). */
-  #compute(): Computed {
-    const winners = new Map<string, Entry>();
-    for (const entries of this.#entries.values()) {
-      for (const entry of entries) {
-        const present = winners.get(entry.at);
-        if (present === undefined || beats(entry, present)) winners.set(entry.at, entry);
-      }
-    }
+  #compute(): Map<string, Made> {
     const made = new Map<string, Made>();
     const { families } = this.#choice as SliceChoice;
     const apart = (entries: readonly Entry[]): void => {
@@ -219,14 +214,18 @@ export class PublishedSet {
     const pods = new Map<string, Entry>();
     const several = new Map<string, Entry[]>();
     const unjoined: Entry[] = [];
-    for (const entry of winners.values()) {
-      if (entry.member.uid === undefined) {
-        unjoined.push(entry);
-        continue;
+    const isEachAlone = this.#podListings.size === this.#total;
+    for (const entries of this.#winners()) {
+      for (const entry of entries) {
+        const { member, pod } = entry;
+        if (member.uid === undefined) unjoined.push(entry);
+        else if (isEachAlone) made.set(pod, this.#make(pod, entry));
+        else {
+          const one = pods.get(pod);
+          if (one === undefined) pods.set(pod, entry);
+          else several.set(pod, [...(several.get(pod) ?? [one]), entry]);
+        }
       }
-      const one = pods.get(entry.pod);
-      if (one === undefined) pods.set(entry.pod, entry);
-      else several.set(entry.pod, [...(several.get(entry.pod) ?? [one]), entry]);
     }
     apart(inOneFamily(unjoined, families));
     for (const [id, one] of pods) {
@@ -242,7 +241,23 @@ export class PublishedSet {
       else if (listed.length === 1) made.set(id, this.#make(id, listed[0] as Entry));
       else apart(listed);
     }
-    return { winners, made };
+    return made;
+  }
+
+  /** The entries that count, of several for one `address:port` the best (U6). */
+  #winners(): Iterable<Iterable<Entry>> {
+    return this.#listings.size === this.#total ? this.#entries.values() : [this.#winnersByAddress().values()];
+  }
+
+  #winnersByAddress(): ReadonlyMap<string, Entry> {
+    const winners = new Map<string, Entry>();
+    for (const entries of this.#entries.values()) {
+      for (const entry of entries) {
+        const present = winners.get(entry.at);
+        if (present === undefined || beats(entry, present)) winners.set(entry.at, entry);
+      }
+    }
+    return winners;
   }
 
   /** Sorts the endpoints by address and port (S10). Most keep their places, and to sort what is nearly sorted takes little time. */
@@ -289,21 +304,24 @@ export class PublishedSet {
    * Keeps endpoints that vanished a moment ago, unless another pod has one of their addresses. A pod that lost one of its two addresses
    * stays as it was for that moment, unless it is no longer ready.
    */
-  #addVanished(winners: ReadonlyMap<string, Entry>, made: Map<string, Made>, nowMs: number): void {
+  #addVanished(made: Map<string, Made>, nowMs: number): void {
     const lingerMs = this.#lingerMs;
     for (const [at, sinceMs] of this.#goneSinceMs) if (sinceMs + lingerMs <= nowMs) this.#goneSinceMs.delete(at);
     if (this.#goneSinceMs.size === 0) return;
-    const keys = new Set<string>();
-    for (const { endpoint } of made.values()) keys.add(endpoint.key);
+    // Both are made only when they are needed, because each takes time in proportion to the whole set.
+    let keys: ReadonlySet<string> | undefined;
+    let winners: ReadonlyMap<string, Entry> | undefined;
     for (const [id, present] of this.#byPod) {
-      const before = present.endpoint;
+      const { at, otherAt, endpoint: before } = present;
+      if (!this.#goneSinceMs.has(at) && (otherAt === undefined || !this.#goneSinceMs.has(otherAt))) continue;
       const now = made.get(id)?.endpoint;
-      if (now?.key !== before.key && keys.has(before.key)) continue;
       if (now === before || !mayReturn(before.conditions) || (now !== undefined && !mayReturn(now.conditions)))
         continue;
-      const addresses = addressesOf(before);
-      const isTaken = addresses.some((at) => winners.has(at) && winners.get(at)?.member.uid !== before.uid);
-      if (!isTaken && addresses.some((at) => this.#goneSinceMs.has(at))) made.set(id, present);
+      keys ??= new Set([...made.values()].map(({ endpoint }) => endpoint.key));
+      if (now?.key !== before.key && keys.has(before.key)) continue;
+      const listed = addressesOf(before).filter((address) => this.#listings.has(address));
+      if (listed.length > 0) winners ??= this.#winnersByAddress();
+      if (listed.every((address) => winners?.get(address)?.member.uid === before.uid)) made.set(id, present);
     }
   }
 }
