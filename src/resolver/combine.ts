@@ -115,7 +115,7 @@ function watchAll(
   const watches: Resolution[] = [];
   let isPatient = true;
   const evaluate = (): void => {
-    const state = choose(states, isPatient && announcer.told.endpoints === undefined);
+    const state = choose(states, isPatient && announcer.announced.endpoints === undefined);
     announcer.say({ ...state, endpoints: state.endpoints && sortedEndpoints(state.endpoints) });
   };
   const patience = context.clock.timer(() => {

@@ -52,7 +52,7 @@ export class DiscoveryReport {
 
   /** The last failure to find endpoints; undefined while the set is up to date. */
   get error(): ResolveError | undefined {
-    return this.#announcer.told.error;
+    return this.#announcer.announced.error;
   }
 
   /** Publishes a set. @param reason The reason why the set is empty, as text. */
@@ -63,12 +63,12 @@ export class DiscoveryReport {
   }
 
   fail(error: ResolveError): void {
-    this.#announcer.say({ ...this.#announcer.told, error });
+    this.#announcer.say({ ...this.#announcer.announced, error });
   }
 
   /** Reports that the last published set is right after all, if a failure had made that doubtful. */
   confirm(): void {
-    this.#announcer.say({ ...this.#announcer.told, error: undefined });
+    this.#announcer.say({ ...this.#announcer.announced, error: undefined });
   }
 
   /** Says that more is known about the watch of EndpointSlices. This is only reported if the published set comes from DNS. */

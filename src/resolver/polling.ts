@@ -197,7 +197,7 @@ class PollWatch implements Resolution {
       // A single empty result is not enough. The next lookup decides, and comes as soon as it may.
       if (leftMs > 0) {
         this.#schedule(Math.max(leftMs, minIntervalMs), 'set');
-        if (this.#announcer.told.endpoints !== undefined) return;
+        if (this.#announcer.announced.endpoints !== undefined) return;
         this.#fail(new NothingSoFar(detail ?? `${this.#plan.name}: it has no endpoint so far`));
         return;
       }
@@ -223,6 +223,6 @@ class PollWatch implements Resolution {
   }
 
   #fail(error: ResolveError): void {
-    this.#announcer.say({ ...this.#announcer.told, error });
+    this.#announcer.say({ ...this.#announcer.announced, error });
   }
 }

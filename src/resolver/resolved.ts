@@ -21,7 +21,7 @@ export const nothingYet: Resolved = Object.freeze({ endpoints: undefined });
 /** Tells a listener how each state of a resolver differs from the one before: each set once, each failure once, and when it is over. */
 export class Announcer {
   readonly #listener: ResolverListener;
-  #told: Resolved = nothingYet;
+  #announced: Resolved = nothingYet;
   #latest: Resolved = nothingYet;
   #isClosed = false;
 
@@ -30,22 +30,22 @@ export class Announcer {
   }
 
   /** The state that the listener knows. */
-  get told(): Resolved {
-    return this.#told;
+  get announced(): Resolved {
+    return this.#announced;
   }
 
   say(state: Resolved): void {
     if (this.#isClosed) return;
     this.#latest = state;
     const { endpoints, error } = state;
-    if (endpoints !== undefined && !isSameSet(this.#told, endpoints, state.emptyBecause))
+    if (endpoints !== undefined && !isSameSet(this.#announced, endpoints, state.emptyBecause))
       this.#publish(endpoints, state);
     // While it took the set, the listener may have closed the watch, or made it say something newer.
     if (this.#isClosed || this.#latest !== state) return;
-    const { error: before } = this.#told;
+    const { error: before } = this.#announced;
     // As long as there is no set, nothing has recovered.
     if (error === undefined && endpoints === undefined) return;
-    this.#told = { ...this.#told, error };
+    this.#announced = { ...this.#announced, error };
     if (error === undefined) {
       if (before !== undefined) this.#listener.fresh();
     } else if (before === undefined || !isSameError(before, error)) this.#listener.fail(error);
@@ -57,15 +57,15 @@ export class Announcer {
 
   #publish(endpoints: readonly Endpoint[], { emptyBecause }: Resolved): void {
     // For the listener, a set ends every earlier failure.
-    this.#told = { endpoints, emptyBecause };
+    this.#announced = { endpoints, emptyBecause };
     if (endpoints.length > 0 || emptyBecause === undefined) this.#listener.update(endpoints);
     else this.#listener.update(endpoints, emptyBecause);
   }
 }
 
-function isSameSet(told: Resolved, endpoints: readonly Endpoint[], emptyBecause: string | undefined): boolean {
-  if (told.endpoints === undefined || !sameEndpoints(told.endpoints, endpoints)) return false;
-  return endpoints.length > 0 || told.emptyBecause === emptyBecause;
+function isSameSet(announced: Resolved, endpoints: readonly Endpoint[], emptyBecause: string | undefined): boolean {
+  if (announced.endpoints === undefined || !sameEndpoints(announced.endpoints, endpoints)) return false;
+  return endpoints.length > 0 || announced.emptyBecause === emptyBecause;
 }
 
 /** Whether two errors say the same. A problem that turned out to be permanent is another one, although its message stays. */
