@@ -15,7 +15,7 @@ import { asInDocs, type DoctorRun, RunningDoctor, startDoctor } from '../../supp
 import { freePort } from '../../support/programs/free-port.js';
 import { until } from '../../support/until.js';
 
-/** The guide and the reference, which show what the program prints. */
+/** The guide, and the other reports, which show what the program prints. */
 const pages = ['../../../docs/guide/doctor.md', './reports.txt'].map((file) =>
   fileURLToPath(new URL(file, import.meta.url)),
 );
