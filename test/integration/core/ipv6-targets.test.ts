@@ -25,7 +25,7 @@ async function portBehindDoor(pod: ServerProcess<unknown, string>): Promise<numb
   const { port } = pod.endpoint;
   const door = await Ipv6Door.open(port);
   cleanups.push(
-    () => pod.kill(),
+    () => pod[Symbol.asyncDispose](),
     () => door[Symbol.asyncDispose](),
   );
   return port;
@@ -34,7 +34,7 @@ async function portBehindDoor(pod: ServerProcess<unknown, string>): Promise<numb
 describe.runIf(hasIpv6)(titleOf('an IPv6 address as the target', hasIpv6, needsIpv6), () => {
   it('over HTTP, by fetch and by http.request: the Host header has its brackets', async () => {
     const pod = await Pod.start({ host: '::1' });
-    cleanups.push(() => pod.kill());
+    cleanups.push(() => pod[Symbol.asyncDispose]());
     const url = `http://[::1]:${pod.port}`;
     const fetch = createFetch(url);
     cleanups.push(() => fetch.close());

@@ -87,7 +87,7 @@ it.skipIf(skip)(
   titled('Prometheus', 'a real Prometheus scrapes a client, and alerts on a slow pod and on missing permissions'),
   async () => {
     const pods = await Promise.all(['a', 'b', 'c', 'd'].map((name) => Pod.start({ name })));
-    open.push(...pods.map((pod) => ({ [Symbol.asyncDispose]: () => pod.kill() })));
+    open.push(...pods);
     const [slow] = pods;
     await slow?.behave({ delayMs: 300 });
     const origin = 'http://orders.shop:8080';

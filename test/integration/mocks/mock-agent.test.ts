@@ -28,7 +28,7 @@ describe("undici's MockAgent", () => {
     await using orders = createDispatcher(origin, { resolver: staticEndpoints([pod.endpoint]) });
     expect(JSON.parse(await order(orders))).toMatchObject({ pod: 'pod' });
     await orders.close();
-    await pod.kill();
+    await pod[Symbol.asyncDispose]();
   });
 
   it('answers for the hosts of `fallbackDispatcher` only', async () => {
@@ -43,6 +43,6 @@ describe("undici's MockAgent", () => {
     expect(await body.text()).toBe('mocked');
     expect(JSON.parse(await order(agent))).toMatchObject({ pod: 'pod' });
     await agent.close();
-    await pod.kill();
+    await pod[Symbol.asyncDispose]();
   });
 });

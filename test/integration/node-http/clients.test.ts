@@ -29,7 +29,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await orders.close();
   await until('every connection of the pods is closed', async () => (await pods.total('open')) === 0);
-  await otherPod.kill();
+  await otherPod[Symbol.asyncDispose]();
   await pods[Symbol.asyncDispose]();
 });
 

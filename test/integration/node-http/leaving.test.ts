@@ -19,7 +19,7 @@ describe('a pod that leaves during the handshake of a connection to it', () => {
   afterEach(async () => {
     orders.destroy();
     await orders.close();
-    await Promise.all(pods.map((pod) => pod.kill()));
+    await Promise.all(pods.map((pod) => pod[Symbol.asyncDispose]()));
   });
 
   it('sends the waiting requests to another pod, even without retries: nothing of them was sent', async () => {

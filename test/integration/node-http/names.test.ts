@@ -30,7 +30,7 @@ describe('a request for another origin', () => {
   afterEach(() => opened.destroyAll());
   afterAll(async () => {
     await pods[Symbol.asyncDispose]();
-    await otherPod.kill();
+    await otherPod[Symbol.asyncDispose]();
   });
 
   const open = (options: AgentOptions = {}): HttpServiceAgent =>

@@ -24,7 +24,7 @@ beforeEach(async () => {
 afterEach(async () => {
   await opened.destroyAll();
   await until('every connection of the pod is closed', async () => (await pod.stats()).open === 0);
-  await pod.kill();
+  await pod[Symbol.asyncDispose]();
 });
 
 const open = async (

@@ -72,7 +72,7 @@ describe('the connection to one pod', () => {
   });
   afterEach(async () => {
     await Promise.all(connections.map((connection) => connection.close(AbortSignal.abort())));
-    await pod.kill();
+    await pod[Symbol.asyncDispose]();
   });
 
   const connect = async (

@@ -400,7 +400,7 @@ describe('WebSockets', () => {
       .setPods(chat.map(({ name, endpoint }) => ({ name, address: '127.0.0.1', ports: { ws: endpoint.port } })));
   });
   afterAll(async () => {
-    await Promise.all(chat.map((pod) => pod.kill()));
+    await Promise.all(chat.map((pod) => pod[Symbol.asyncDispose]()));
   });
 
   it.each(['ws', 'ws by require', ...(typeof WebSocket === 'function' ? ['WebSocket of Node'] : [])])(
@@ -937,7 +937,7 @@ describe('a minified bundle', () => {
       .service('shop', 'talk', { ports: [{ name: 'ws', port: 8080, targetPort: 'ws' }] })
       .setPods(talk.map(({ name, endpoint }) => ({ name, address: '127.0.0.1', ports: { ws: endpoint.port } })));
     const { pods: seen, failed, stderr } = await start([file]).result;
-    await Promise.all(talk.map((pod) => pod.kill()));
+    await Promise.all(talk.map((pod) => pod[Symbol.asyncDispose]()));
     expect({ stderr, failed }).toEqual({ stderr: '', failed: {} });
     expect(Object.keys(seen).sort()).toEqual([...pods.all.map(({ name }) => name), 'gina', 'hans'].sort());
   });

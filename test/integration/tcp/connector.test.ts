@@ -386,7 +386,7 @@ describe('createConnection', () => {
 
   it('serve an http.Agent by its callback', async () => {
     const pod = await Pod.start({ name: 'web' });
-    open.push({ [Symbol.asyncDispose]: () => pod.kill() });
+    open.push(pod);
     const made = connector({ resolver: staticEndpoints([pod.endpoint]) });
     const agent = new Agent();
     (agent as { createConnection: unknown }).createConnection = made.createConnection;

@@ -62,7 +62,7 @@ describe('a pod that leaves while a connection to it opens', () => {
   });
   afterEach(async () => {
     await orders.destroy();
-    await Promise.all([leaving.kill(), staying.kill()]);
+    await Promise.all([leaving[Symbol.asyncDispose](), staying[Symbol.asyncDispose]()]);
   });
 
   describe.each([

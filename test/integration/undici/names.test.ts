@@ -1,7 +1,7 @@
 import { staticEndpoints } from 'evenkeel';
 import { createDispatcher, createFetch, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import * as undici from 'undici';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { connected } from '../../support/fixtures/connected.js';
 import { Pod, Pods } from '../../support/pods/pods.js';
 import { until } from '../../support/until.js';
@@ -20,18 +20,14 @@ const open = (options: DispatcherOptions = {}): ServiceDispatcher => {
   return dispatcher;
 };
 
-beforeAll(async () => {
+beforeEach(async () => {
   pods = await Pods.start(2);
   otherPod = await Pod.start({ name: 'other' });
   otherOrigin = `http://127.0.0.1:${otherPod.port}`;
 });
 afterEach(async () => {
   await dispatcher.destroy();
-  await Promise.all([pods.renew(), otherPod.forget()]);
-});
-afterAll(async () => {
-  await pods[Symbol.asyncDispose]();
-  await otherPod.kill();
+  await Promise.all([pods[Symbol.asyncDispose](), otherPod[Symbol.asyncDispose]()]);
 });
 
 describe('a request for another origin', () => {

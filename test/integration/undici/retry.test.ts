@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { staticEndpoints } from 'evenkeel';
 import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { attemptText } from '../../support/fixtures/attempt-text.js';
 import { connected } from '../../support/fixtures/connected.js';
 import { heard } from '../../support/fixtures/heard.js';
@@ -15,15 +15,14 @@ let pods: Pods;
 let dispatcher: ServiceDispatcher;
 let attempts: Attempt[] = [];
 
-beforeAll(async () => {
+beforeEach(async () => {
   pods = await Pods.start(3);
 });
 afterEach(async () => {
   await dispatcher.destroy();
-  await pods.renew();
+  await pods[Symbol.asyncDispose]();
   attempts = [];
 });
-afterAll(() => pods[Symbol.asyncDispose]());
 
 const open = async (options: DispatcherOptions = {}, count = 3): Promise<void> => {
   dispatcher = createDispatcher(

@@ -23,7 +23,7 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   await Promise.all(connections.map((connection) => connection.close(AbortSignal.abort())));
-  await pod.kill();
+  await pod[Symbol.asyncDispose]();
 });
 
 const connect = async (

@@ -46,7 +46,7 @@ export class HangingEndpoint implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     for (const socket of this.#fillers) socket.destroy();
-    await this.#pod.kill();
+    await this.#pod[Symbol.asyncDispose]();
   }
 }
 

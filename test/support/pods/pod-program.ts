@@ -1,6 +1,6 @@
-import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { freePort } from '../programs/free-port.js';
+import { PodChild } from './pod-child.js';
 
 /** A port that was free a moment ago may be taken by the time the server listens, by another test run for example. */
 const PORTS_TRIED = 5;
@@ -25,10 +25,12 @@ export interface ServerProcess<Stats, Command extends string> extends AsyncDispo
   thaw(): void;
   /** SIGKILL. Resolves when the process is gone. */
   kill(): Promise<void>;
+  /** For the end of a test: its process serves the next one that is started. */
+  [Symbol.asyncDispose](): Promise<void>;
 }
 
 /**
- * A server program. It is started with its options as JSON, sends `{ port }` when it listens, `{ stats }` when they change, and
+ * A server program over `pod-host.mjs`. It sends `{ port }` when it listens, `{ stats }` when they change, and
  * `{ stats, id }` when it has carried out the command with that id.
  */
 export class PodProgram<Stats, Options extends ServerOptions, Command extends string> {
@@ -44,13 +46,13 @@ export class PodProgram<Stats, Options extends ServerOptions, Command extends st
   async start(options?: Options): Promise<ServerProcess<Stats, Command>> {
     for (let left = options?.port === undefined ? PORTS_TRIED : 1; ; left--) {
       const all = { name: 'pod', port: await freePort(), ...options };
-      const child = fork(this.#file, [JSON.stringify(all)]);
+      const child = PodChild.serve(this.#file, all);
       const port = await new Promise<number | undefined>((resolve) => {
-        child.once('message', (message: { port: number }) => resolve(message.port));
-        child.once('exit', () => resolve(undefined));
+        child.on('message', (message: { port?: number }) => message.port !== undefined && resolve(message.port));
+        child.on('exit', () => resolve(undefined));
       });
       if (port !== undefined) return new Running(all.name, port, child, this.#noStats);
-      if (left <= 1) throw new Error(`${all.name} ended with ${child.exitCode} before it listened`);
+      if (left <= 1) throw new Error(`${all.name} ended before it listened`);
     }
   }
 
@@ -65,17 +67,15 @@ class Running<Stats, Command extends string> implements ServerProcess<Stats, Com
   readonly name: string;
   readonly endpoint: { readonly address: string; readonly port: number };
   stats: Stats;
-  readonly #child: ChildProcess;
-  readonly #exited: Promise<void>;
+  readonly #child: PodChild;
   readonly #done = new Map<number, () => void>();
   #commands = 0;
 
-  constructor(name: string, port: number, child: ChildProcess, stats: Stats) {
+  constructor(name: string, port: number, child: PodChild, stats: Stats) {
     this.name = name;
     this.endpoint = { address: '127.0.0.1', port };
     this.stats = stats;
     this.#child = child;
-    this.#exited = new Promise((resolve) => child.once('exit', () => resolve()));
     child.on('message', ({ stats: told, id }: { stats?: Stats; id?: number }) => {
       if (told !== undefined) this.stats = told;
       if (id !== undefined) this.#done.get(id)?.();
@@ -91,19 +91,18 @@ class Running<Stats, Command extends string> implements ServerProcess<Stats, Com
   }
 
   freeze(): void {
-    this.#child.kill('SIGSTOP');
+    this.#child.signal('SIGSTOP');
   }
 
   thaw(): void {
-    this.#child.kill('SIGCONT');
+    this.#child.signal('SIGCONT');
   }
 
-  async kill(): Promise<void> {
-    this.#child.kill('SIGKILL');
-    await this.#exited;
+  kill(): Promise<void> {
+    return this.#child.kill();
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.kill();
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#child.stop();
   }
 }

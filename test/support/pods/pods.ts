@@ -1,6 +1,6 @@
-import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { freePort } from '../programs/free-port.js';
+import { PodChild } from './pod-child.js';
 
 /** A pod's counts since it started. */
 export interface PodStats {
@@ -67,22 +67,22 @@ const PORTS_TRIED = 5;
 const program = fileURLToPath(new URL('pod-process.mjs', import.meta.url));
 
 /** An HTTP server in its own process, on loopback. Its paths: `pod-process.mjs`. */
-export class Pod {
+export class Pod implements AsyncDisposable {
   readonly name: string;
   readonly host: string;
   readonly port: number;
-  /** Resolves when the process is gone, whatever ended it. */
+  /** Resolves when the pod is gone, whatever ended it. */
   readonly exited: Promise<void>;
-  readonly #child: ChildProcess;
+  readonly #child: PodChild;
   readonly #answers = new Map<number, (result: unknown) => void>();
   #commands = 0;
 
-  private constructor(name: string, host: string, port: number, child: ChildProcess) {
+  private constructor(name: string, host: string, port: number, child: PodChild) {
     this.name = name;
     this.host = host;
     this.port = port;
     this.#child = child;
-    this.exited = new Promise((resolve) => child.once('exit', () => resolve()));
+    this.exited = child.exited;
     child.on('message', (message: { id?: number; result?: unknown }) => {
       if (message.id === undefined) return;
       this.#answers.get(message.id)?.(message.result);
@@ -92,17 +92,21 @@ export class Pod {
 
   static async start(options: PodOptions = {}): Promise<Pod> {
     const { name = 'pod', host = '127.0.0.1', command: [execPath = process.execPath, ...before] = [] } = options;
-    const execArgv = execPath === process.execPath ? before : [...before, process.execPath];
+    // Such a process serves no other pod.
+    const own = options.command && {
+      execPath,
+      execArgv: execPath === process.execPath ? before : [...before, process.execPath],
+    };
     for (let left = options.port === undefined ? PORTS_TRIED : 1; ; left--) {
       // Other addresses' free ports cannot be known here.
       const wanted = options.port ?? (host.startsWith('127.') ? await freePort([host]) : 0);
-      const child = fork(program, [JSON.stringify({ ...options, name, port: wanted })], { execPath, execArgv });
+      const child = PodChild.serve(program, { ...options, name, port: wanted }, own);
       const port = await new Promise<number | undefined>((resolve, reject) => {
-        child.once('message', (message: { listening?: number }) => resolve(message.listening));
-        child.once('exit', (code) => reject(new Error(`${name} ended with ${code} before it listened`)));
+        child.on('message', (message: { listening?: number }) => resolve(message.listening));
+        child.on('exit', (code: number) => reject(new Error(`${name} ended with ${code} before it listened`)));
       });
       if (port !== undefined) return new Pod(name, host, port, child);
-      child.kill('SIGKILL');
+      await child.kill();
       if (left <= 1) throw new Error(`${name}: port ${wanted} of ${host} is taken`);
     }
   }
@@ -112,7 +116,7 @@ export class Pod {
   }
 
   get isRunning(): boolean {
-    return this.#child.exitCode === null && this.#child.signalCode === null;
+    return this.#child.isRunning;
   }
 
   stats(): Promise<PodStats> {
@@ -121,11 +125,6 @@ export class Pod {
 
   async behave(behaviour: PodBehaviour): Promise<void> {
     await this.#command('behave', behaviour);
-  }
-
-  /** For the next test of a file: no connection, no count, no special behavior, as if it had just started. */
-  async forget(): Promise<void> {
-    await this.#command('forget');
   }
 
   /** Resets every connection (RST). */
@@ -160,23 +159,26 @@ export class Pod {
 
   /** Stops or continues the whole process: the kernel still accepts connections, but it answers nothing. */
   freeze(): void {
-    this.#child.kill('SIGSTOP');
+    this.#child.signal('SIGSTOP');
   }
 
   thaw(): void {
-    this.#child.kill('SIGCONT');
+    this.#child.signal('SIGCONT');
   }
 
   /** SIGTERM: see `graceMs`. */
   terminate(): void {
-    this.#child.kill('SIGTERM');
+    this.#child.signal('SIGTERM');
   }
 
   /** SIGKILL. Resolves when the process is gone. */
-  async kill(): Promise<void> {
-    if (!this.isRunning) return;
-    this.#child.kill('SIGKILL');
-    await this.exited;
+  kill(): Promise<void> {
+    return this.#child.kill();
+  }
+
+  /** For the end of a test: its connections are reset and its port is free; the process serves the next pod that is started. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#child.stop();
   }
 
   #command(command: string, argument?: unknown): Promise<unknown> {
@@ -194,18 +196,16 @@ export class Pod {
 export class Pods implements AsyncDisposable {
   readonly all: Pod[];
   /** As `all`, from which a test may take some out. */
-  #started: readonly Pod[];
-  readonly #options: Omit<PodOptions, 'name' | 'port'>;
+  readonly #started: readonly Pod[];
 
-  private constructor(all: Pod[], options: Omit<PodOptions, 'name' | 'port'>) {
+  private constructor(all: Pod[]) {
     this.all = all;
     this.#started = [...all];
-    this.#options = options;
   }
 
   static async start(count: number, options: Omit<PodOptions, 'name' | 'port'> = {}): Promise<Pods> {
     const names = Array.from({ length: count }, (_, index) => `pod-${index}`);
-    return new Pods(await Promise.all(names.map((name) => Pod.start({ ...options, name }))), options);
+    return new Pods(await Promise.all(names.map((name) => Pod.start({ ...options, name }))));
   }
 
   get endpoints(): { readonly address: string; readonly port: number }[] {
@@ -216,23 +216,6 @@ export class Pods implements AsyncDisposable {
     const pod = this.all[index];
     if (pod === undefined) throw new Error(`there is no pod ${index}`);
     return pod;
-  }
-
-  /**
-   * For the next test of a file: all of them as they were at the start, those that ended started again. Much cheaper than to start others.
-   * Not for pods that stopped listening or hold handshakes.
-   */
-  async renew(): Promise<void> {
-    const running = new Map(this.#started.filter(({ isRunning }) => isRunning).map((pod) => [pod.name, pod]));
-    const fresh = await Promise.all(
-      this.#started.map(async ({ name }) => {
-        const pod = running.get(name);
-        await pod?.forget();
-        return pod ?? Pod.start({ ...this.#options, name });
-      }),
-    );
-    this.#started = fresh;
-    this.all.splice(0, this.all.length, ...fresh);
   }
 
   stats(): Promise<PodStats[]> {
@@ -254,6 +237,6 @@ export class Pods implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all(this.#started.map((pod) => pod.kill()));
+    await Promise.all([...this.#started, ...this.all].map((pod) => pod[Symbol.asyncDispose]()));
   }
 }

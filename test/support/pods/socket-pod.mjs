@@ -4,46 +4,55 @@
  */
 import { createServer } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
+import { endServer, hostPods } from './pod-host.mjs';
 
-const { name, port = 0, tls, silent = false, brief = false } = JSON.parse(process.argv[2]);
-const stats = { open: 0, accepted: 0, ended: 0, received: '' };
-const sockets = new Set();
-const told = () => process.send?.({ stats });
+hostPods(({ name, port = 0, tls, silent = false, brief = false }) => {
+  const stats = { open: 0, accepted: 0, ended: 0, received: '' };
+  const sockets = new Set();
+  let isOver = false;
+  const told = () => !isOver && process.send?.({ stats });
 
-function serve(socket) {
-  stats.open++;
-  stats.accepted++;
-  sockets.add(socket);
-  if (brief) socket.end(`${name}\n`);
-  else if (!silent) socket.write(`${name}\n`);
-  socket.on('data', (data) => {
-    stats.received = (stats.received + data).slice(-1000);
-    socket.write(data);
+  function serve(socket) {
+    stats.open++;
+    stats.accepted++;
+    sockets.add(socket);
+    if (brief) socket.end(`${name}\n`);
+    else if (!silent) socket.write(`${name}\n`);
+    socket.on('data', (data) => {
+      stats.received = (stats.received + data).slice(-1000);
+      socket.write(data);
+      told();
+    });
+    // The other side has finished.
+    socket.on('end', () => void stats.ended++);
+    socket.on('error', () => {});
+    socket.on('close', () => {
+      stats.open--;
+      sockets.delete(socket);
+      told();
+    });
     told();
-  });
-  // The other side has finished.
-  socket.on('end', () => void stats.ended++);
-  socket.on('error', () => {});
-  socket.on('close', () => {
-    stats.open--;
-    sockets.delete(socket);
-    told();
-  });
-  told();
-}
+  }
 
-const server = tls ? createTlsServer(tls, serve) : createServer(serve);
-server.listen(port, '127.0.0.1', () => process.send({ port: server.address().port }));
+  const server = tls ? createTlsServer(tls, serve) : createServer(serve);
+  server.listen(port, '127.0.0.1', () => process.send({ port: server.address().port }));
 
-const commands = {
-  end: () => sockets.forEach((socket) => void socket.end()),
-  reset: () => sockets.forEach((socket) => void (socket.resetAndDestroy ? socket.resetAndDestroy() : socket.destroy())),
-  /** Refuses connections from now on; open ones continue. */
-  refuse: () => void server.close(),
-};
+  const commands = {
+    end: () => sockets.forEach((socket) => void socket.end()),
+    reset: () =>
+      sockets.forEach((socket) => void (socket.resetAndDestroy ? socket.resetAndDestroy() : socket.destroy())),
+    /** Refuses connections from now on; open ones continue. */
+    refuse: () => void server.close(),
+  };
 
-process.on('message', ({ command, id }) => {
-  commands[command]();
-  process.send({ stats, id });
+  return {
+    onMessage({ command, id }) {
+      commands[command]();
+      process.send({ stats, id });
+    },
+    stop() {
+      isOver = true;
+      endServer(server, sockets);
+    },
+  };
 });
-process.on('disconnect', () => process.exit());

@@ -1,6 +1,5 @@
-import { type ChildProcess, fork } from 'node:child_process';
-import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
+import { PodChild } from '../../../support/pods/pod-child.js';
 import { freePort } from '../../../support/programs/free-port.js';
 
 const program = fileURLToPath(new URL('pod.mjs', import.meta.url));
@@ -52,28 +51,31 @@ export class Pod {
   readonly name: string;
   readonly host: string;
   readonly port: number;
-  readonly #child: ChildProcess;
+  readonly #child: PodChild;
   readonly exited: Promise<void>;
+  readonly #answers = new Map<number, (stats: PodStats) => void>();
   #lastId = 0;
 
-  private constructor(name: string, host: string, port: number, child: ChildProcess) {
+  private constructor(name: string, host: string, port: number, child: PodChild) {
     this.name = name;
     this.host = host;
     this.port = port;
     this.#child = child;
-    this.exited = child.exitCode === null ? once(child, 'exit').then(() => {}) : Promise.resolve();
+    this.exited = child.exited;
+    child.on('message', ({ id, stats }: { readonly id: number; readonly stats: PodStats }) => {
+      this.#answers.get(id)?.(stats);
+      this.#answers.delete(id);
+    });
   }
 
   static async start(name: string, options: PodOptions = {}): Promise<Pod> {
     const port = options.port ?? (await freePort([options.host ?? '127.0.0.1']));
-    const child = fork(program, [JSON.stringify({ name, ...options, port })], { stdio: 'inherit', execArgv: [] });
-    const [ready] = (await Promise.race([
-      once(child, 'message'),
-      once(child, 'exit').then(() => {
-        throw new Error(`${name} ended before it listened`);
-      }),
-    ])) as [{ port: number }];
-    return new Pod(name, options.host ?? '127.0.0.1', ready.port, child);
+    const child = PodChild.serve(program, { name, ...options, port });
+    const bound = await new Promise<number>((resolve, reject) => {
+      child.on('message', (message: { port: number }) => resolve(message.port));
+      child.on('exit', () => reject(new Error(`${name} ended before it listened`)));
+    });
+    return new Pod(name, options.host ?? '127.0.0.1', bound, child);
   }
 
   async set(behaviour: PodBehaviour): Promise<void> {
@@ -89,32 +91,23 @@ export class Pod {
   }
 
   terminate(): void {
-    this.#child.kill('SIGTERM');
+    this.#child.signal('SIGTERM');
   }
 
   kill(): void {
-    this.#child.kill('SIGKILL');
+    this.#child.signal('SIGKILL');
   }
 
-  async stop(): Promise<void> {
-    if (this.#child.exitCode === null && this.#child.signalCode === null) {
-      this.kill();
-      await this.exited;
-    }
+  /** For the end of a test: its connections end and its port is free; the process serves the next pod that is started. */
+  stop(): Promise<void> {
+    return this.#child.stop();
   }
 
   #ask(message: object): Promise<PodStats> {
     const id = ++this.#lastId;
     return new Promise((resolve, reject) => {
-      const onMessage = (answer: { id?: number; stats: PodStats }): void => {
-        if (answer.id !== id) return;
-        this.#child.off('message', onMessage);
-        this.#child.off('exit', onExit);
-        resolve(answer.stats);
-      };
-      const onExit = (): void => reject(new Error(`${this.name} is gone`));
-      this.#child.on('message', onMessage);
-      this.#child.once('exit', onExit);
+      this.#answers.set(id, resolve);
+      void this.exited.then(() => reject(new Error(`${this.name} is gone`)));
       this.#child.send({ ...message, id });
     });
   }

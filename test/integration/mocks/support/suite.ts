@@ -51,7 +51,7 @@ export function mocksHttp(load: () => Promise<Mock>, { blindTo = [], atSockets =
     await orders[Symbol.asyncDispose]();
   });
   afterAll(async () => {
-    await Promise.all([pod.kill(), securePod.kill()]);
+    await Promise.all([pod[Symbol.asyncDispose](), securePod[Symbol.asyncDispose]()]);
   });
   const requests = async (): Promise<number> => (await pod.stats()).requests;
 

@@ -161,7 +161,7 @@ export class Cluster implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all(this.#everyPod.map((pod) => pod.kill()));
+    await Promise.all(this.#everyPod.map((pod) => pod[Symbol.asyncDispose]()));
     await this.api.close();
     this.journal[Symbol.dispose]();
   }
