@@ -42,6 +42,12 @@ const cores = availableParallelism();
  */
 const pure = { maxWorkers: cores, isolate: false };
 
+/**
+ * Each file starts processes of its own and waits for them about half of its time. There are ports for eight
+ * (test/support/programs/free-port.mjs).
+ */
+const waiting = { maxWorkers: Math.min(2 * cores, 8), sequence: { groupOrder: 1 } };
+
 /** A cluster under load in each, which they judge. */
 const underLoad = ['test/integration/playground/once.test.ts', 'test/integration/playground/page.test.ts'];
 
@@ -51,13 +57,10 @@ const config: ReturnType<typeof defineConfig> = defineConfig({
     projects: [
       project('unit', ['test/unit/**/*.test.{ts,mjs}', 'test/fuzz/**/*.test.ts'], { ...pure, testTimeout: 60_000 }),
       project('contract', ['test/contract/**/*.test.ts'], { ...pure, testTimeout: 60_000 }),
-      project('simulation', ['test/simulation/**/*.test.ts'], { ...pure, testTimeout: 240_000 }),
+      project('simulation', ['test/simulation/**/*.test.ts'], { ...pure, testTimeout: 600_000 }),
       built('integration', ['test/integration/**/*.test.ts'], {
         exclude: ['test/integration/package/**', ...underLoad],
-        // Each file starts processes of its own and waits for them about half of its time. There are ports for eight
-        // (test/support/programs/free-port.mjs).
-        maxWorkers: Math.min(2 * cores, 8),
-        sequence: { groupOrder: 1 },
+        ...waiting,
         testTimeout: 120_000,
         hookTimeout: 120_000,
       }),
@@ -70,7 +73,7 @@ const config: ReturnType<typeof defineConfig> = defineConfig({
       }),
       project('package', ['test/integration/package/**/*.test.ts', 'test/types/**/*.test.ts'], {
         globalSetup: ['test/integration/package/pack.ts'],
-        maxWorkers: cores,
+        ...waiting,
         testTimeout: 240_000,
         hookTimeout: 240_000,
       }),

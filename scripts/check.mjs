@@ -1,5 +1,5 @@
 /**
- * Runs the project's checks one after the other and sums them up.
+ * Runs the project's checks and sums them up.
  *
  *   node scripts/check.mjs              those that need no server and no program outside npm (npm test)
  *   node scripts/check.mjs --all        all of them (npm test -- --all, and the CI)
@@ -23,106 +23,61 @@ const biome = (...args) => [bin('@biomejs/biome/bin/biome'), ...args];
 const tsc = (project) => [bin('typescript/bin/tsc'), '-p', project];
 const script = (name) => [join(root, 'scripts', name)];
 
-/** A vitest project; its totals come from what `check-reporter.mjs` writes. */
-const suite = (project, more = {}) => ({ name: project, project, ...more });
-
-/**
- * At most so many failed files of a check with real servers are run once more, one at a time: on a busy machine a timeout of the
- * library under test, or of the system, can pass while a test waits. What passes then is named as unsteady; what fails twice fails.
- */
-const SECOND_LOOK_FILES = 3;
-
 const ALL = '--all';
 
-/** A check that reports nothing for so long hangs: more than the longest timeout of a test, which is four minutes. */
-const SILENCE_MS = 6 * 60_000;
+/** Tests that report nothing for so long hang: more than the longest timeout of a test. */
+const SILENCE_MS = 12 * 60_000;
 
-const checks = [
+const commands = [
   { name: 'format', args: biome('format', '.') },
   { name: 'lint', args: biome('lint', '.', '--error-on-warnings') },
   { name: 'imports', args: script('imports.mjs') },
   { name: 'types', args: tsc('tsconfig.json') },
-  suite('unit'),
-  suite('contract'),
-  suite('simulation'),
-  // Their programs import the package by its name, hence from dist.
-  suite('integration', { built: true, realServers: true, slow: true }),
-  suite('playground', { built: true, realServers: true, slow: true }),
-  suite('package', { realServers: true, slow: true }),
-  { name: 'examples', args: tsc('tsconfig.javascript.json'), built: true },
+  { name: 'examples', args: tsc('tsconfig.javascript.json'), isBuilt: true },
   { name: 'pages', args: tsc('tsconfig.page.json') },
   { name: 'docs-links', args: script('docs-links.mjs') },
 ];
 
+/** Projects of vitest, which one run of it goes through. */
+const projects = [
+  { name: 'unit' },
+  { name: 'contract' },
+  { name: 'simulation' },
+  // Their programs import the package by its name, hence from dist.
+  { name: 'integration', isBuilt: true, isSlow: true },
+  { name: 'playground', isBuilt: true, isSlow: true },
+  { name: 'package', isSlow: true },
+];
+
+const given = process.argv.slice(2);
+const isAll = given.includes(ALL);
+const wanted = given.filter((name) => name !== ALL);
+const names = [...commands, ...projects].map(({ name }) => name);
+const unknown = wanted.filter((name) => !names.includes(name));
+if (unknown.length > 0) {
+  console.error(`No check is called ${unknown.join(', ')}. There are: ${names.join(', ')}`);
+  process.exit(2);
+}
+const isQuiet = wanted.length === 0;
+const isMeant = ({ name, isSlow = false }) => (isQuiet ? isAll || !isSlow : wanted.includes(name));
+
 /** Output that is kept for later is kept without colours. */
 const plain = { ...process.env, NO_COLOR: '1', FORCE_COLOR: undefined };
 
-/** Runs one check to its end, and once more those of its files that need a second look. */
-async function run(check, quiet) {
-  const first = await runOnce(check, quiet, []);
-  const { failedFiles } = first;
-  if (!check.realServers || first.failed === 0 || failedFiles.length === 0 || failedFiles.length > SECOND_LOOK_FILES) {
-    return first;
-  }
-  const second = await runOnce(check, quiet, [...failedFiles, '--maxWorkers=1']);
-  const seconds = first.seconds + second.seconds;
-  // A skip that does not say why stays one, and so does an error outside of the files that ran again.
-  if (!second.ok || first.unexplained.length > 0 || hasErrorElsewhere(first.output, failedFiles)) {
-    return { ...first, seconds, output: `${first.output}\n\nOnce more, alone:\n${second.output}` };
-  }
-  return {
-    ...first,
-    seconds,
-    ok: true,
-    passed: first.passed + first.failed,
-    failed: 0,
-    failures: [],
-    unsteady: first.failures,
-    output: '',
-  };
-}
-
-/** Whether vitest caught an error outside of tests, such as an unhandled rejection, and not while one of `files` ran. */
-function hasErrorElsewhere(output, files) {
-  const caught = Number(/Vitest caught (\d+) unhandled error/.exec(output)?.[1] ?? 0);
-  const origins = [...output.matchAll(/This error originated in "([^"]+)" test file/g)].map(([, file]) =>
-    join(root, file),
-  );
-  return origins.length < caught || origins.some((file) => !files.includes(file));
-}
-
-/** Runs one check, or those of its files. With `quiet` its output is kept for the case that it fails. */
-async function runOnce(check, quiet, files) {
-  const report = join(scratch, `${check.name}.jsonl`);
-  rmSync(report, { force: true });
-  const args = check.project
-    ? [
-        bin('vitest/vitest.mjs'),
-        'run',
-        `--project=${check.project}`,
-        `--reporter=${quiet ? 'dot' : 'default'}`,
-        `--reporter=${join(root, 'scripts', 'check-reporter.mjs')}`,
-        ...files,
-      ]
-    : check.args;
-  const started = performance.now();
-  if (check.built) buildIfChanged();
-  const env = { ...(quiet ? plain : process.env), EVENKEEL_CHECK_REPORT: report };
-  const child = quiet
-    ? spawn(process.execPath, args, { cwd: root, env, stdio: ['ignore', 'pipe', 'pipe'] })
-    : spawn(process.execPath, args, { cwd: root, env, stdio: 'inherit' });
+/** Runs a program of Node. Its output is kept for the case that it fails, or shown at once. `isHung` is asked every few seconds. */
+async function run(args, env = {}, isHung = () => false) {
+  const child = isQuiet
+    ? spawn(process.execPath, args, { cwd: root, env: { ...plain, ...env }, stdio: ['ignore', 'pipe', 'pipe'] })
+    : spawn(process.execPath, args, { cwd: root, env: { ...process.env, ...env }, stdio: 'inherit' });
   let output = '';
-  let heardAt = performance.now();
   const hear = (chunk) => {
     output += chunk;
-    heardAt = performance.now();
   };
   child.stdout?.on('data', hear);
   child.stderr?.on('data', hear);
-  let hung = false;
   const watch = setInterval(() => {
-    if (performance.now() - Math.max(heardAt, lastWritten(report)) < SILENCE_MS) return;
-    hung = true;
+    if (!isHung()) return;
+    output += `\nnothing was reported for ${SILENCE_MS / 60_000} minutes\n`;
     child.kill('SIGKILL');
   }, 5_000);
   const code = await new Promise((resolve) => {
@@ -133,76 +88,91 @@ async function runOnce(check, quiet, files) {
     child.on('close', resolve);
   });
   clearInterval(watch);
-  if (hung) output += `\n${check.name} reported nothing for ${SILENCE_MS / 60_000} minutes and was ended\n`;
-  const seconds = (performance.now() - started) / 1000;
-  const result = { ...check, unsteady: [], seconds, output, ...totals(check, code === 0, report) };
-  return { ...result, ok: code === 0 && result.unexplained.length === 0 };
+  return { isOk: code === 0, output: output.trimEnd() };
 }
 
-/** When a file was written last, on the clock of `performance.now()`. 0 if there is none yet. */
-function lastWritten(file) {
-  const { mtimeMs } = statSync(file, { throwIfNoEntry: false }) ?? { mtimeMs: 0 };
-  return mtimeMs - performance.timeOrigin;
-}
-
-/** What to count for a check. */
-function totals(check, ok, report) {
-  const counted = readReport(check.project && existsSync(report) ? readFileSync(report, 'utf8') : '', root);
-  if (!check.project) return { ...counted, passed: ok ? 1 : 0, failed: ok ? 0 : 1 };
-  return { ...counted, failed: Math.max(counted.failed, ok ? 0 : 1) };
-}
-
-/** Names of tests, those under one heading in one line. */
-function groupsOf(cases) {
-  const groups = new Map();
-  for (const { titles, fullName } of cases) {
-    const heading = titles.join(' ') || fullName;
-    groups.set(heading, [...(groups.get(heading) ?? []), fullName]);
-  }
-  return [...groups].map(([heading, names]) => (names.length === 1 ? names[0] : `${heading} (${names.length} tests)`));
-}
-
-function printResult(result, quiet) {
-  const { name, ok, seconds, passed, failed, skipped, unexplained, notJudged, failures, unsteady, project, output } =
-    result;
-  const count = project || passed + failed > 1 ? `  ${passed} passed${failed > 0 ? `, ${failed} failed` : ''}` : '';
-  const left = skipped.length > 0 ? `, ${skipped.length} not run` : '';
-  console.log(
-    `${ok ? 'ok    ' : 'FAILED'}  ${name.padEnd(14)} ${`${seconds.toFixed(1)} s`.padStart(8)}${count}${left}`,
-  );
-  // First of all: a log may be cut.
-  for (const line of failures) console.log(`          failed: ${line}`);
-  for (const line of unsteady) console.log(`          unsteady, failed once and passed alone: ${line}`);
-  for (const line of groupsOf(skipped)) console.log(`          not run: ${line}`);
-  for (const { fullName } of unexplained) console.log(`          not run, and does not say why: ${fullName}`);
-  for (const line of notJudged) console.log(`          not judged, the machine is busy: ${line}`);
-  if (!ok && quiet) console.log(`${output.trimEnd()}\n`);
-}
-
-const given = process.argv.slice(2);
-const isAll = given.includes(ALL);
-const wanted = given.filter((name) => name !== ALL);
-const unknown = wanted.filter((name) => !checks.some((check) => check.name === name));
-if (unknown.length > 0) {
-  console.error(`No check is called ${unknown.join(', ')}. There are: ${checks.map(({ name }) => name).join(', ')}`);
-  process.exit(2);
-}
-const quiet = wanted.length === 0;
-const isMeant = (check) => (quiet ? isAll || !check.slow : wanted.includes(check.name));
+const since = (started) => `${((performance.now() - started) / 1000).toFixed(1)} s`;
 let passed = 0;
 let failed = 0;
+
+function print(isOk, name, details) {
+  console.log(`${isOk ? 'ok    ' : 'FAILED'}  ${name.padEnd(14)} ${details}`.trimEnd());
+}
+
+async function runCommand({ name, args }) {
+  const started = performance.now();
+  const { isOk, output } = await run(args);
+  print(isOk, name, since(started).padStart(8));
+  if (!isOk && output !== '') console.log(`${output}\n`);
+  if (isOk) passed++;
+  else failed++;
+}
+
+async function runTests(meant) {
+  const report = join(scratch, 'report.jsonl');
+  const started = performance.now();
+  const lastHeard = () => {
+    const { mtimeMs } = statSync(report, { throwIfNoEntry: false }) ?? { mtimeMs: 0 };
+    return Math.max(started, mtimeMs - performance.timeOrigin);
+  };
+  const { isOk, output } = await run(
+    [
+      bin('vitest/vitest.mjs'),
+      'run',
+      ...meant.map(({ name }) => `--project=${name}`),
+      `--reporter=${isQuiet ? 'dot' : 'default'}`,
+      `--reporter=${join(root, 'scripts', 'check-reporter.mjs')}`,
+    ],
+    { EVENKEEL_CHECK_REPORT: report },
+    () => performance.now() - lastHeard() > SILENCE_MS,
+  );
+  const text = existsSync(report) ? readFileSync(report, 'utf8') : '';
+  const results = readReport(
+    text,
+    root,
+    meant.map(({ name }) => name),
+  );
+  let wrong = 0;
+  for (const { project, passed: good, failures, notRun } of results) {
+    const isGood = failures.length === 0 && good + notRun.length > 0;
+    const counts = [
+      `${good} passed`,
+      failures.length > 0 && `${failures.length} failed`,
+      notRun.length > 0 && 'some not run',
+    ];
+    print(isGood, project, counts.filter(Boolean).join(', '));
+    // First of all: a log may be cut.
+    for (const line of failures) console.log(`          failed: ${line}`);
+    for (const line of notRun) console.log(`          not run: ${line}`);
+    passed += good;
+    wrong += isGood ? 0 : Math.max(failures.length, 1);
+  }
+  // Vitest also fails for an error outside of tests, such as a rejection that nobody handles.
+  failed += isOk ? wrong : Math.max(wrong, 1);
+  print(isOk, 'tests', since(started).padStart(8));
+  if (!isOk && isQuiet) console.log(`${output}\n`);
+}
+
+function build() {
+  const { failed: isBroken, output } = buildIfChanged();
+  if (!isBroken) return true;
+  print(false, 'build', 'no check that needs it can run');
+  console.log(`${output}\n`);
+  failed++;
+  return false;
+}
+
 try {
-  for (const check of checks) {
-    if (!isMeant(check)) continue;
-    const result = await run(check, quiet);
-    printResult(result, quiet);
-    passed += result.passed;
-    failed += result.failed;
+  const meant = [...commands, ...projects].filter(isMeant);
+  const meantProjects = projects.filter(isMeant);
+  if (!meant.some(({ isBuilt = false }) => isBuilt) || build()) {
+    for (const command of commands.filter(isMeant)) await runCommand(command);
+    if (meantProjects.length > 0) await runTests(meantProjects);
   }
 } finally {
   rmSync(scratch, { recursive: true, force: true });
 }
-const left = quiet ? checks.filter((check) => !isMeant(check)).map(({ name }) => name) : [];
+const left = isQuiet ? projects.filter((project) => !isMeant(project)).map(({ name }) => name) : [];
 if (left.length > 0) console.log(`not run: ${left.join(', ')}, with real servers; npm test -- --all runs them too`);
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = failed === 0 ? 0 : 1;
