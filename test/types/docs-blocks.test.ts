@@ -93,7 +93,7 @@ const errors = new Map<string, string[]>();
 beforeAll(async () => {
   const peers = Object.keys(peerDependencies).filter((peer) => peer in devDependencies);
   const installed = Object.keys(devDependencies).filter((name) => !peers.includes(name));
-  consumer = await Consumer.create(inject('tarball'), ['undici-types', ...peers, ...installed]);
+  consumer = await Consumer.create(inject('installed'), ['undici-types', ...peers, ...installed]);
   const compilerOptions = {
     module: 'NodeNext',
     target: 'ES2022',

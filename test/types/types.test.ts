@@ -30,7 +30,7 @@ test('every consumer says what it has installed', async () => {
 describe.each(Object.entries(installed))('a project with %s and %j', (name, links) => {
   let consumer: Consumer;
   beforeAll(async () => {
-    consumer = await Consumer.create(inject('tarball'), links);
+    consumer = await Consumer.create(inject('installed'), links);
     await cp(join(consumers, name), consumer.folder, { recursive: true });
   });
   afterAll(() => consumer.remove());

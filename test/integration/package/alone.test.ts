@@ -39,7 +39,7 @@ const free = entryPoints.filter((entryPoint) => ![...fitted, ...needsSeveral].so
 describe('installed without any peer', () => {
   let consumer: Consumer;
   beforeAll(async () => {
-    consumer = await Consumer.create(inject('tarball'));
+    consumer = await Consumer.create(inject('installed'));
   });
   afterAll(() => consumer.remove());
 
@@ -92,7 +92,7 @@ describe('installed without any peer', () => {
 describe.each([...fitted, ...needsSeveral])('./%s installed with only %s', (entryPoint, peers) => {
   let consumer: Consumer;
   beforeAll(async () => {
-    consumer = await Consumer.create(inject('tarball'), [peers].flat());
+    consumer = await Consumer.create(inject('installed'), [peers].flat());
   });
   afterAll(() => consumer.remove());
 

@@ -17,7 +17,7 @@ const programs: Readonly<Record<string, string>> = {
 describe('bundled into an app', () => {
   let consumer: Consumer;
   beforeAll(async () => {
-    consumer = await Consumer.create(inject('tarball'), ['undici', '@grpc/grpc-js']);
+    consumer = await Consumer.create(inject('installed'), ['undici', '@grpc/grpc-js']);
   });
   afterAll(() => consumer.remove());
 

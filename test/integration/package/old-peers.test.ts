@@ -10,7 +10,7 @@ const installed = createRequire(import.meta.url).resolve;
 
 let consumer: Consumer;
 beforeAll(async () => {
-  consumer = await Consumer.create(inject('tarball'));
+  consumer = await Consumer.create(inject('installed'));
 });
 afterAll(() => consumer.remove());
 

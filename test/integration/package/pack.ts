@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
@@ -6,6 +6,7 @@ import type { TestProject } from 'vitest/node';
 import { buildIfChanged } from '../../../scripts/build.mjs';
 // @ts-expect-error: a plain script without types
 import { pack } from '../../../scripts/pack.mjs';
+import { installPacked } from '../../support/programs/consumer.js';
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -13,10 +14,12 @@ declare module 'vitest' {
     tarball: string;
     /** Paths inside it. */
     packedFiles: string[];
+    /** `node_modules` of a project in which npm installed it, and nothing else. */
+    installed: string;
   }
 }
 
-/** Builds and packs the package once for all tests about it. */
+/** Builds, packs and installs the package once for all tests about it. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const { failed, output } = buildIfChanged();
   if (failed) throw new Error(`the library does not compile:\n${output}`);
@@ -24,5 +27,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const { tarball, files } = pack(folder) as { tarball: string; files: string[] };
   project.provide('tarball', tarball);
   project.provide('packedFiles', files);
+  const consumer = join(folder, 'consumer');
+  await mkdir(consumer);
+  project.provide('installed', await installPacked(tarball, consumer));
   return () => rm(folder, { recursive: true, force: true });
 }

@@ -50,7 +50,7 @@ const ofGrpc = `print([await count(called(await start(grpcServer)))]); print(lef
 
 let consumer: Consumer;
 beforeEach(async () => {
-  consumer = await Consumer.create(inject('tarball'));
+  consumer = await Consumer.create(inject('installed'));
 });
 afterEach(() => consumer.remove());
 

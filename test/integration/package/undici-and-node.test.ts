@@ -22,7 +22,7 @@ const ways = {
 describe.runIf(/^v2[01]\./.test(process.version))('undici 8 on a Node that it does not support', () => {
   let consumer: Consumer;
   beforeAll(async () => {
-    consumer = await Consumer.create(inject('tarball'), [['undici', 'undici8']]);
+    consumer = await Consumer.create(inject('installed'), [['undici', 'undici8']]);
   });
   afterAll(() => consumer.remove());
 
@@ -46,7 +46,7 @@ describe.runIf(/^v2[01]\./.test(process.version))('undici 8 on a Node that it do
 describe('undici 7 on any Node', () => {
   let consumer: Consumer;
   beforeAll(async () => {
-    consumer = await Consumer.create(inject('tarball'), ['undici']);
+    consumer = await Consumer.create(inject('installed'), ['undici']);
   });
   afterAll(() => consumer.remove());
 

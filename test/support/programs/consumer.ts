@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -26,6 +26,18 @@ export function runProgram(
   });
 }
 
+const writeManifest = (folder: string): Promise<void> =>
+  writeFile(join(folder, 'package.json'), JSON.stringify({ name: 'consumer', private: true, type: 'module' }));
+
+/** Has npm install the packed package, and nothing else, in an empty folder; returns its `node_modules`. */
+export async function installPacked(tarball: string, folder: string): Promise<string> {
+  await writeManifest(folder);
+  const flags = ['--offline', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'];
+  const installed = await runProgram('npm', ['install', ...flags, tarball], folder);
+  if (installed.code !== 0) throw new Error(`npm install failed:\n${installed.stderr}`);
+  return join(folder, 'node_modules');
+}
+
 /** A user's project: an empty folder with only the packed package installed. */
 export class Consumer {
   readonly folder: string;
@@ -34,16 +46,17 @@ export class Consumer {
     this.folder = folder;
   }
 
-  /** @param links Packages from this repository's node_modules to link; a pair has a different name there. */
+  /**
+   * @param installed `node_modules` of a project in which npm installed the package (`installPacked`).
+   * @param links Packages from this repository's node_modules to link; a pair has a different name there.
+   */
   static async create(
-    tarball: string,
+    installed: string,
     links: readonly (string | readonly [name: string, here: string])[] = [],
   ): Promise<Consumer> {
     const folder = await mkdtemp(join(tmpdir(), 'evenkeel-consumer-'));
-    await writeFile(join(folder, 'package.json'), JSON.stringify({ name: 'consumer', private: true, type: 'module' }));
-    const flags = ['--offline', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'];
-    const installed = await runProgram('npm', ['install', ...flags, tarball], folder);
-    if (installed.code !== 0) throw new Error(`npm install failed:\n${installed.stderr}`);
+    await writeManifest(folder);
+    await cp(installed, join(folder, 'node_modules'), { recursive: true });
     for (const given of links) {
       const [name, here] = typeof given === 'string' ? [given, given] : given;
       const link = join(folder, 'node_modules', name);
