@@ -207,23 +207,19 @@ describe(`${SOCKETS} clients with one connection each over ${PODS} pods`, () => 
     return { cluster, all, figures };
   };
 
-  it('placed at random are uneven, and more so after a rolling update', { timeout: 120_000 }, async () => {
+  it('placed at random are uneven, and more so after a rolling update', async () => {
     const { figures } = await through(() => []);
     expect(figures).toMatchObject({ placed: 1.14, rolled: 1.67, movedByRoll: 1_685, scaled: 2.004, movedByScale: 0 });
   });
 
-  it('by their number in the fleet are even, and move little more than they have to', {
-    timeout: 120_000,
-  }, async () => {
+  it('by their number in the fleet are even, and move little more than they have to', async () => {
     const own = (index: number) => [subset({ size: 1, client: { index, count: SOCKETS, connections: 1 } })];
     const { figures } = await through(own);
     // Of 1,900: those of each pod that leaves, and for each that comes those it needs of the others. Then 167.
     expect(figures).toMatchObject({ placed: 1, rolled: 1, scaled: 1.008, movedByRoll: 2_026, movedByScale: 190 });
   });
 
-  it('by their number in the fleet, with a spare pod and `rebalance`, are even again after a while', {
-    timeout: 120_000,
-  }, async () => {
+  it('by their number in the fleet, with a spare pod and `rebalance`, are even again after a while', async () => {
     const own = (index: number) => [subset({ size: 2, client: { index, count: SOCKETS, connections: 1 } })];
     const { cluster, all, figures } = await through(own, { rebalance: {} });
     // Some stay where they are, as the pod they were on is their spare one now.

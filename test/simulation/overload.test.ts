@@ -9,7 +9,7 @@ import { World, type WorldOptions } from './lib/world.js';
 /** Four servers of four workers with 20 ms of work: this many calls a second are all they can do. */
 const CAPACITY = 800;
 /** At full counts a minute; it takes longer than that. */
-const STORM_MS = PROOF ? 60_000 : 20_000;
+const STORM_MS = PROOF ? 60_000 : 10_000;
 const limited: Pick<WorldOptions, 'limit'> = { limit: adaptive() };
 
 function overloadedWorld(seed: number, options: Partial<WorldOptions>): World {
@@ -120,7 +120,8 @@ describe('an overload with callers that retry', () => {
       const [limit] = world.limits;
       world.demand = 0.7;
       await world.run(5_000);
-      const { successRatio } = await world.run(10_000);
+      // 2,800 calls: a standard error of 0.2 % at 99 %.
+      const { successRatio } = await world.run(5_000);
       await world.close();
       expect(successRatio).toBeGreaterThanOrEqual(0.99);
       // It does not drift, no matter how long that lasts.

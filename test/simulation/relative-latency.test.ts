@@ -30,8 +30,7 @@ async function play(strategy: Strategy, seed: number, scenario: Scenario, length
   }
   await world.start(warmUpMs);
   const tally = await world.run(lengthMs);
-  // For calls that have not ended.
-  await world.run(10_000);
+  await world.finish(tally, 10_000);
   await world.close();
   return tally;
 }

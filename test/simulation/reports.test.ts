@@ -19,8 +19,7 @@ async function play(strategy: Strategy, seed: number, scenario: Scenario, length
   const world = new World({ seed, strategy, workers: 4, serviceTime: lognormal(10, 1), ...options });
   await world.start(warmUpMs);
   const tally = await world.run(lengthMs);
-  // For calls that have not ended.
-  await world.run(6_000);
+  await world.finish(tally, 6_000);
   await world.close();
   return tally;
 }

@@ -44,8 +44,7 @@ export async function play(strategy: Strategy, seed: number, scenario: Play, eff
   await world.start(warmUpMs);
   begin?.(world);
   const tally = await world.run(lengthMs * effort);
-  // For calls that have not ended.
-  await world.run(6_000);
+  await world.finish(tally, 6_000);
   await world.close();
   // A run is one long chain of microtasks, in which no weak reference lets go: without an end of it, no balancer is ever collected.
   await new Promise((resolve) => setImmediate(resolve));

@@ -38,7 +38,7 @@ export async function oneServerSlow(strategy: Strategy, seed: number, lengthMs =
   (world.servers[0] as Server).behaviour = (nowMs) =>
     nowMs >= startMs + lengthMs / 4 && nowMs < startMs + (lengthMs * 3) / 4 ? { kind: 'serve', slower: 12 } : serve;
   const tally = await world.run(lengthMs);
-  await world.run(2_000);
+  await world.finish(tally, 2_000);
   await world.close();
   return tally;
 }
@@ -74,7 +74,7 @@ export async function oneServerBad(
   const exposed = early.reduce((calls, { perServer }) => calls + (perServer.get(faulty.address) ?? 0), 0);
   early.push(await world.run(brokenMs + 2_000 - world.clock.now()));
   const late = await world.run(lengthMs);
-  await world.run(2_000);
+  await world.finish(late, 2_000);
   await world.close();
   return {
     early: early.reduce((calls, { failures }) => calls + failures.length, 0),
@@ -95,7 +95,7 @@ export async function oneServerAtATenth(
     const world = await tenServers(withStages(strategy, stagesOf()), seed, { workers: 4 });
     (world.servers[3] as Server).behaviour = () => ({ kind: 'serve', slower });
     const tally = await world.run(lengthMs);
-    await world.run(10_000);
+    await world.finish(tally, 10_000);
     await world.close();
     return tally.quantileMs(0.99);
   };
@@ -121,7 +121,7 @@ export async function coldServerJoins(
       world.list();
     }
     const tally = await world.run(lengthMs);
-    await world.run(10_000);
+    await world.finish(tally, 10_000);
     await world.close();
     return tally.quantileMs(0.99);
   };
@@ -148,7 +148,7 @@ export async function allServersFail(strategy: Strategy, seed: number): Promise<
   for (const server of world.servers) server.behaviour = () => serve;
   await world.run(1_000);
   const after = await world.run(9_000);
-  await world.run(2_000);
+  await world.finish(after, 2_000);
   await world.close();
   return {
     failedRatio: during.failures.length / during.calls,

@@ -9,6 +9,8 @@ export class Tally {
   readonly failures: number[] = [];
   /** Questions to servers apart from calls. */
   probes = 0;
+  /** Calls that a server has and that have not ended. */
+  running = 0;
   /** Calls begun per server, and failed per server. */
   readonly perServer: Map<string, number> = new Map();
   readonly failedPerServer: Map<string, number> = new Map();
@@ -18,10 +20,12 @@ export class Tally {
   }
 
   began(address: string): void {
+    this.running++;
     this.perServer.set(address, (this.perServer.get(address) ?? 0) + 1);
   }
 
   ended(address: string, beganMs: number, endedMs: number, ok: boolean): void {
+    this.running--;
     if (!ok) {
       this.failures.push(beganMs);
       this.failedPerServer.set(address, (this.failedPerServer.get(address) ?? 0) + 1);

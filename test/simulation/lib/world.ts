@@ -249,6 +249,13 @@ export class World {
     return tally;
   }
 
+  /** Goes on until the calls of a stretch have ended, at most for so long. Others begin in the meantime, as before. */
+  async finish(tally: Tally, mostMs: number): Promise<void> {
+    const endMs = this.clock.now() + mostMs;
+    while (tally.running > 0 && this.clock.now() < endMs) await this.run(Math.min(100, endMs - this.clock.now()));
+  }
+
+  /** No further call begins. */
   async close(): Promise<void> {
     this.#isClosed = true;
     for (const balancer of this.#balancers) void balancer?.close({ signal: AbortSignal.abort() });
@@ -313,6 +320,7 @@ export class World {
     const perMs = (this.#options.callsPerSecond / 1_000) * this.#shareOf(client) * (rate?.peak ?? 1);
     const next = (): void => {
       this.clock.at(this.clock.now() - Math.log(1 - rng.next()) / (perMs * this.demand), () => {
+        if (this.#isClosed) return;
         // Of the calls at the peak's rate those are left out that are too many now: a Poisson process whose rate changes.
         const isMade = rate === undefined || rng.next() * rate.peak < rate.at(client, this.clock.now());
         if (isMade) {
