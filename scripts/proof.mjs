@@ -45,6 +45,9 @@ const proofs = new Map(
         'newcomer',
         'faults',
         'chaos',
+        'amplification',
+        'admission',
+        'hang-up',
       ],
     },
     http2: {
@@ -54,12 +57,12 @@ const proofs = new Map(
     'node-http': {
       what: 'node:http: rolling updates, keep-alive, faults; a few minutes',
       folder: 'test/integration/node-http',
-      files: ['rollout', 'rollout-waits', 'keep-alive', 'chaos'],
+      files: ['rollout', 'rollout-waits', 'keep-alive', 'chaos', 'hang-up'],
     },
     grpc: {
-      what: 'gRPC: faults and a rolling update',
+      what: 'gRPC: faults, a rolling update, connections that age',
       folder: 'test/integration/grpc-js',
-      files: ['faults', 'rollout'],
+      files: ['faults', 'rollout', 'connection-age'],
     },
     connect: {
       what: 'Connect over HTTP/2: a rolling update and a kill, 1,500 calls at once',
@@ -105,6 +108,17 @@ const proofs = new Map(
       folder: 'test/integration/playground',
       files: ['once'],
       flags: ['--project=playground'],
+    },
+    reproducible: {
+      what: 'two builds of the same sources are the same bytes; a minute',
+      folder: 'test/integration/package',
+      files: ['reproducible'],
+      flags: ['--project=package'],
+    },
+    bench: {
+      what: 'what the benchmarks rest on: their pods, proxies and contenders; a minute',
+      folder: 'test/integration/bench',
+      files: ['pods', 'fleet'],
     },
     site: {
       what: 'the documentation as a site: builds it, checks its links, looks at it in Chromium; a minute',

@@ -6,9 +6,7 @@ import { parse } from 'yaml';
 const root = join(import.meta.dirname, '../../..');
 const textOf = (/** @type {string} */ path) => readFileSync(join(root, path), 'utf8');
 const { scripts } = JSON.parse(textOf('package.json'));
-const checks = [...textOf('scripts/check.mjs').matchAll(/name: '([a-z-]+)'|suite\('([a-z]+)'/g)].map(
-  ([, a, b]) => a ?? b,
-);
+const checks = [...textOf('scripts/check.mjs').matchAll(/name: '([a-z-]+)'/g)].map(([, name]) => name);
 const files = readdirSync(join(root, '.github/workflows'));
 const workflows = files.map((file) => ({ file, ...parse(textOf(`.github/workflows/${file}`)) }));
 const nodes = /const nodes = \[([^\]]+)\]/.exec(textOf('scripts/matrix.mjs'))?.[1]?.split(', ').map(Number);
@@ -43,6 +41,12 @@ describe.each(workflows)('the workflow $file', ({ file, permissions, jobs }) => 
     const tests = commands.flatMap((line) => /npm test -- (.*)/.exec(line)?.[1]?.split(' ') ?? []);
     expect(tests.filter((name) => !['--all', '--no-install'].includes(name) && !checks.includes(name))).toEqual([]);
   });
+});
+
+test('the proofs of the night exist', () => {
+  const proofs = workflows.find(({ file }) => file === 'nightly.yml')?.jobs.proofs.strategy.matrix.proof;
+  const known = [...textOf('scripts/proof.mjs').matchAll(/^    '?([a-z0-9-]+)'?: \{/gm)].map(([, name]) => name);
+  expect(known).toEqual(expect.arrayContaining(proofs));
 });
 
 test('Linux runs every check with each supported Node.js, and the matrix of peers too', () => {
