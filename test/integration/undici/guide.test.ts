@@ -28,7 +28,8 @@ it.each(programs)('$heading: the program runs and ends', async ({ heading, sourc
   // What is told of a request that hangs is about its pod, not about how long a busy machine takes to connect.
   const program = source
     .replaceAll('orders.shop:8080', `127.0.0.1:${pod.port}`)
-    .replace('try {', 'await fetchOrders.balancer.ready();\ntry {');
+    .replace('try {', 'await fetchOrders.balancer.ready();\ntry {')
+    .replace('console.log(fetchOrders.balancer.snap', 'await fetchOrders.balancer.ready();\n$&');
   const stdout = await outputOfProgram({ source: program, format });
   for (const pattern of expected[heading] ?? []) expect(stdout).toMatch(pattern);
 });

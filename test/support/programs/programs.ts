@@ -2,16 +2,18 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { transformSync } from 'rolldown/utils';
 import { expect } from 'vitest';
+// @ts-expect-error: a plain script without types
+import { buildIfChanged } from '../../../scripts/build.mjs';
 import { refusingEndpoint } from '../pods/hanging-endpoint.js';
 import { runProgram } from './consumer.js';
+import { runInHost } from './program-host.js';
 
 /** The folder of the repository. */
 export const root: string = fileURLToPath(new URL('../../..', import.meta.url));
 
-/** Builds the package, for programs that use it as published. */
+/** Builds the package if its sources changed, for programs that use it as published. */
 export async function buildPackage(): Promise<void> {
-  const { code, stdout, stderr } = await runProgram(process.execPath, ['scripts/build.mjs'], root);
-  expect(code, stdout + stderr).toBe(0);
+  expect(buildIfChanged()).not.toMatchObject({ failed: true });
 }
 
 /** A program from a guide. */
@@ -53,12 +55,15 @@ export function outputOfModule(
   return outputOf([...nodeArgs, '--input-type=module', '-e', source], folder);
 }
 
-/** The same for a program of a guide, which may use `require`. */
-export function outputOfProgram(
+/** The same for a program of a guide, which may use `require`. Those of a test file share a process, and each has to end. */
+export async function outputOfProgram(
   { source, format }: Pick<GuideProgram, 'source' | 'format'>,
   folder: string = root,
 ): Promise<string> {
-  return outputOf([`--input-type=${format}`, '-e', source], folder);
+  const { code, stdout, stderr } = await runInHost(source, format, folder);
+  expect(stderr).toBe('');
+  expect(code).toBe(0);
+  return stdout;
 }
 
 /**
