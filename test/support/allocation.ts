@@ -11,7 +11,7 @@ export const collect = runInNewContext('gc') as () => void;
  * can only add. Stops at the first round with at most `enough` bytes; on a busy machine compiling may take a while.
  */
 export function bytesPerCall(work: () => void, enough: number, calls = 20_000, rounds = 200): number {
-  for (let call = 0; call < 100_000; call++) work();
+  for (let call = 0; call < 20_000; call++) work();
   let least = Number.POSITIVE_INFINITY;
   for (let round = 0; round < rounds && least > enough; round++) {
     collect();

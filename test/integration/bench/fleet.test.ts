@@ -2,6 +2,7 @@
 
 import type { ChildProcess } from 'node:child_process';
 import { afterEach, expect, it } from 'vitest';
+import { titleOf } from '../../support/title-of.js';
 
 interface Child {
   readonly said: { readonly ports: readonly number[] };
@@ -15,6 +16,7 @@ interface Contender {
   close(): Promise<unknown>;
 }
 
+const isProof = process.env.EVENKEEL_PROOF === '1';
 const lib = (file: string) => import(new URL(`../../bench/lib/${file}`, import.meta.url).href);
 const { startChild } = (await lib('children.mjs')) as {
   startChild(name: string, args: readonly string[]): Promise<Child>;
@@ -36,7 +38,7 @@ afterEach(() => {
 const WORK_MS = 20;
 const PODS = 2;
 
-it.each([
+it.runIf(isProof).each([
   ['http', 'stock'],
   ['http', 'default'],
   ['http', 'roundRobin'],
@@ -47,7 +49,7 @@ it.each([
   ['postgres', 'poolPerServer'],
   ['postgres', 'default'],
 ])(
-  '%s, %s: every call does its work on a core, and none is lost when connections are renewed',
+  titleOf('%s, %s: every call does its work on a core, and none is lost when connections are renewed', isProof, 'npm run proof -- bench'),
   async (protocol, kind) => {
     const pods = await start('virtual-pods.mjs', [String(PODS), protocol, '0', '']);
     const { ports } = pods.said;

@@ -2,6 +2,7 @@
 
 import { Pool } from 'undici';
 import { afterEach, describe, expect, it } from 'vitest';
+import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';
 
 interface PodInfo {
@@ -28,6 +29,7 @@ interface LocalProxy {
   stop(): Promise<void>;
 }
 
+const isProof = process.env.EVENKEEL_PROOF === '1';
 const lib = (file: string) => import(new URL(`../../bench/lib/${file}`, import.meta.url).href);
 const { Pods } = (await lib('pods.mjs')) as { Pods: { start(count: number): Promise<Pods> } };
 const { missingProxies, startProxies } = (await lib('proxies.mjs')) as {
@@ -56,7 +58,7 @@ const get = async (pool: Pool): Promise<string | string[] | undefined> => {
   return headers.connection;
 };
 
-describe('a pod of the benchmark', () => {
+describe.runIf(isProof)(titleOf('a pod of the benchmark', isProof, 'npm run proof -- bench'), () => {
   it('counts what it served', async () => {
     pods = await Pods.start(2);
     const [first, second] = pods.ready as [PodInfo, PodInfo];
@@ -91,7 +93,7 @@ describe('a pod of the benchmark', () => {
   });
 });
 
-describe('a rolling update of the benchmark', () => {
+describe.runIf(isProof)(titleOf('a rolling update of the benchmark', isProof, 'npm run proof -- bench'), () => {
   it('keeps as many pods ready as before, announces those that end, and has them answer with Connection: close', async () => {
     pods = await Pods.start(2);
     const before = pods.all;
@@ -114,7 +116,7 @@ describe('a rolling update of the benchmark', () => {
   });
 });
 
-describe('a local proxy of the benchmark', () => {
+describe.runIf(isProof)(titleOf('a local proxy of the benchmark', isProof, 'npm run proof -- bench'), () => {
   const what = 'passes requests on, and follows the pods when told to';
   it.skipIf(missingProxies.length > 0)([what, ...missingProxies].join('; '), async () => {
     pods = await Pods.start(2);

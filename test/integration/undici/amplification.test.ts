@@ -3,9 +3,10 @@ import { createFetch, type DispatcherOptions, type ServiceFetch } from 'evenkeel
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { connected } from '../../support/fixtures/connected.js';
 import { Pods } from '../../support/pods/pods.js';
+import { PROOF } from './support/proof.js';
 
 const origin = 'http://orders.shop:8080';
-const CALLS = 1_000;
+const CALLS = PROOF ? 1_000 : 300;
 const WORKERS = 50;
 
 let pods: Pods;

@@ -7,6 +7,7 @@
  *   /hang            no answer, ever                               /hang-body     a head, a piece, then nothing
  *   /drip/<n>/<ms>   n lines, one every ms, with trailers        /gzip          a compressed body
  *   /reset           the connection is reset before any answer     /reset-body    … in the middle of the body
+ *   /wait/<ms>       200 and no body, after that
  *   anything else    200 and JSON about the request
  *
  * The pod counts `x-id` headers, so that a test sees how often each request arrived. With `journal` it also writes each to that file
@@ -36,6 +37,7 @@ const bodyless = new Set([
   'hints',
   'redirect',
   'status',
+  'wait',
 ]);
 
 const usual = {
@@ -165,6 +167,10 @@ hostPods(function servePod({
         return;
       case 'redirect':
         response.writeHead(302, { location: url.searchParams.get('to') }).end();
+        return;
+      case 'wait':
+        await new Promise((resolve) => setTimeout(resolve, Number(argument)));
+        response.end();
         return;
       case 'status':
         request.resume();

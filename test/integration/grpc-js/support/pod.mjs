@@ -104,11 +104,12 @@ hostPods(
         const { text } = call.request;
         if (text === 'hang') return;
         const [, code] = /^fail (\d+)$/.exec(text) ?? [];
+        const [, waitMs] = /^wait (\d+)$/.exec(text) ?? [];
+        const received = JSON.stringify(call.metadata.getMap());
+        const answer = () => callback(null, { text, pod: name, received, authority: call.getHost() });
         if (code !== undefined) callback({ code: Number(code), details: `${name} was told to fail` });
-        else {
-          const received = JSON.stringify(call.metadata.getMap());
-          callback(null, { text, pod: name, received, authority: call.getHost() });
-        }
+        else if (waitMs !== undefined) setTimeout(answer, Number(waitMs));
+        else answer();
       }),
       count: streaming((call, end) => {
         let value = 0;

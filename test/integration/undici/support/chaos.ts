@@ -25,7 +25,7 @@ export interface ChaosParts {
  * After each disturbance calls have to succeed again; at the end every call has to end.
  */
 export async function chaos({ pods, rng, call, patienceMs, disturbances, recoveryMs }: ChaosParts): Promise<void> {
-  const calm: PodBehaviour = { idleMs: 60, delayMs: 1 };
+  const calm: PodBehaviour = { idleMs: 60, delayMs: 10 };
   for (const pod of pods.all) await pod.behave(calm);
   const chance = (share: number): boolean => rng.next() < share;
 

@@ -1,5 +1,5 @@
 import type { Arrival } from './journal.js';
-import { machineMs } from './proof.js';
+import { machineMs, PROOF } from './proof.js';
 
 /** One request as its caller saw it. */
 export interface CallRecord {
@@ -36,8 +36,14 @@ export async function readOn<T>(body: Promise<T>): Promise<T> {
   }
 }
 
+/**
+ * What traffic asks pods for. In a proof as many requests as the machine holds; elsewhere those of all callers are on their way at any
+ * moment, too, and leave the machine to others.
+ */
+export const trafficPath: string = PROOF ? '/status/200' : '/wait/20';
+
 /** Requests through a dispatcher. A POST has a body. */
-export function through(dispatcher: unknown, path = '/status/200'): Send {
+export function through(dispatcher: unknown, path: string = trafficPath): Send {
   return async (method, id) => {
     const options = { path, method: method as 'GET', headers: { 'x-id': id } };
     const { statusCode, body } = await (dispatcher as Requesting).request(
@@ -92,7 +98,7 @@ export class Tally {
   }
 }
 
-/** Callers that send one request after the other, GET and POST in turn, until stopped: as much as the machine holds. */
+/** Callers that send one request after the other, GET and POST in turn, until stopped. */
 export class Traffic extends Tally {
   #stopped = false;
   readonly #callers: Promise<unknown>;
