@@ -17,8 +17,8 @@ it('a broker that accepts and stays silent is not tried again once waitTimeoutMs
 async function dialsOf(servers: readonly SilentServer[]): Promise<number> {
   const brokers = createBrokers('amqp://rabbit.shop', {
     resolver: staticEndpoints(servers.map(({ endpoint }) => endpoint)),
-    waitTimeoutMs: 800,
-    pool: { connectTimeoutMs: 900 },
+    waitTimeoutMs: 3_000,
+    pool: { connectTimeoutMs: 3_500 },
   });
   let dials = 0;
   const silent = (): Promise<object> => {

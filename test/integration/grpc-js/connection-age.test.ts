@@ -1,7 +1,9 @@
 import { credentials } from '@grpc/grpc-js';
 import { roundRobin, staticEndpoints } from 'evenkeel';
 import { describe, expect, it } from 'vitest';
+import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';
+import { PROOF } from '../undici/support/proof.js';
 import { connected, Echo, ordersClient, say } from './support/client.js';
 import { Pods } from './support/pods.js';
 import { Traffic } from './support/traffic.js';
@@ -12,10 +14,32 @@ describe('servers that end every connection after a short maximum age', () => {
     ['one connection per pod', 400, 1],
     ['three connections per pod', 400, 3],
   ])(
-    '%s, %d ms: fail no call, and get as many calls served as round_robin of grpc-js',
+    '%s, %d ms: fail no call',
     async (_, maxAgeMs, connections) => {
       await using pods = new Pods();
       await pods.start(3, { maxAgeMs, maxAgeGraceMs: 20_000 });
+      const { client } = ordersClient({
+        resolver: staticEndpoints(pods.endpoints),
+        picker: roundRobin(),
+        connections,
+      });
+      const ours = new Traffic(client, 4);
+      await until(
+        'each pod has ended its connections many times, under load',
+        async () => (await pods.stats()).every(({ connections: ended }) => ended >= 10) && ours.calls > 100,
+      );
+      const { failures } = await ours.stop();
+      client.close();
+      expect(failures).toEqual([]);
+    },
+  );
+
+  // Two clients that race for the same cores say nothing on a machine that has other work.
+  it.runIf(PROOF).each([1, 3])(
+    titleOf('serve as many calls as to round_robin of grpc-js, with %i connections per pod', PROOF, 'npm run proof -- grpc'),
+    async (connections) => {
+      await using pods = new Pods();
+      await pods.start(3, { maxAgeMs: 400, maxAgeGraceMs: 20_000 });
       const { client } = ordersClient({
         resolver: staticEndpoints(pods.endpoints),
         picker: roundRobin(),
@@ -26,19 +50,12 @@ describe('servers that end every connection after a short maximum age', () => {
         'grpc.service_config': JSON.stringify({ loadBalancingConfig: [{ round_robin: {} }] }),
         'grpc.use_local_subchannel_pool': 1,
       });
-
       const ours = new Traffic(client, 4);
       const theirs = new Traffic(stock, 4);
-      await until(
-        'each pod has ended its connections many times, under load',
-        async () =>
-          (await pods.stats()).every(({ connections }) => connections >= 20) &&
-          Math.min(ours.calls, theirs.calls) > 100,
-      );
+      await until('both were served many calls', () => Math.min(ours.calls, theirs.calls) > 2_000, 120_000);
       const [mine, other] = await Promise.all([ours.stop(), theirs.stop()]);
       client.close();
       stock.close();
-
       expect(mine.failures).toEqual([]);
       expect(mine.calls).toBeGreaterThan(other.calls / 2);
     },

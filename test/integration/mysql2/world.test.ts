@@ -107,11 +107,11 @@ describe.skipIf(noMariadb)(titled('the process that started MariaDB servers'), (
     child.stdout.on('data', (chunk: Buffer) => {
       output += chunk;
     });
-    await until('the servers run', () => output.includes('\n'), 30_000);
+    await until('the servers run', () => output.includes('\n'), 100_000);
     const { folder, pids } = JSON.parse(output) as { folder: string; pids: number[] };
     expect(folder.startsWith(tmpdir())).toBe(true);
     expect(pids.map(isRunning)).toEqual([true]);
     child.kill('SIGKILL');
-    await until('its folder is gone', () => !existsSync(folder), 30_000);
-  });
+    await until('its folder is gone', () => !existsSync(folder), 100_000);
+  }, 240_000);
 });

@@ -365,7 +365,13 @@ describe('gRPC', () => {
     await until('all pods serve', () => before.every(({ calls }) => calls > 20));
     const next = await grpcPods('new-1', 'new-2', 'new-3');
     existWithGrpc('sold', next);
-    await until('the new pods serve', () => next.every(({ calls }) => calls > 20));
+    // A process that did not run meanwhile may not have heard yet.
+    await until('the new pods serve all', async () => {
+      const calls = (): number => before.reduce((sum, pod) => sum + pod.calls, 0);
+      const [old, then] = [calls(), next.map((pod) => pod.calls)];
+      await until('the new pods serve', () => next.every((pod, index) => pod.calls > (then[index] as number) + 20));
+      return calls() === old;
+    });
     await Promise.all(
       before.map(({ server }) => new Promise<unknown>((resolve) => server.tryShutdown((error) => resolve(error)))),
     );

@@ -306,13 +306,17 @@ describe('requests in flight', () => {
     const pod = createBackend();
     closing.push(() => pod.close());
     let late: (() => void) | undefined;
+    let isGone = false;
     const { port } = await serve((incoming, response) => {
+      incoming.socket.once('close', () => {
+        isGone = true;
+      });
       late = () => pod.express(incoming, response, () => {});
     });
     const { socket } = await raw(port, 'GET / HTTP/1.1\r\nHost: a\r\n\r\n');
     await until('it came', () => late !== undefined);
     socket.destroy();
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await until('it has gone', () => isGone);
     late?.();
     expect(pod.inFlight).toBe(0);
   });

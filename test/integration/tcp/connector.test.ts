@@ -426,7 +426,9 @@ describe('the timeout of a stream', () => {
     stream.setTimeout(10, listener);
     stream.setTimeout(0, listener);
     expect(stream.listenerCount('timeout')).toBe(0);
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    // A timer that is longer, and was set later, would come after it.
+    stream.setTimeout(20);
+    await once(stream, 'timeout');
     expect(called).toBe(0);
     stream.destroy();
   });

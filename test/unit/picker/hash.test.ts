@@ -270,13 +270,16 @@ describe('hash', () => {
     const members = subchannels(100);
     const first = hash()(pickSet(members), undefined, context);
     mapping(first);
-    // A table takes milliseconds: two thousand of them would not pass unnoticed.
-    let picker = first;
-    const began = performance.now();
-    for (let rebuild = 0; rebuild < 2_000; rebuild++) {
-      picker = hash()(pickSet(members.slice(1), undefined, members), picker, context);
-    }
-    expect((performance.now() - began) / 2_000).toBeLessThan(1);
+    /** The shortest of twenty times: what else the machine does is in the others. */
+    const bestMs = (previous: Parameters<ReturnType<typeof hash>>[1]): number =>
+      Math.min(
+        ...Array.from({ length: 20 }, () => {
+          const began = performance.now();
+          mapping(hash()(pickSet(members.slice(1), undefined, members), previous, context));
+          return performance.now() - began;
+        }),
+      );
+    expect(bestMs(first)).toBeLessThan(bestMs(undefined) / 2);
   });
 
   it('rejects invalid options', () => {
