@@ -57,7 +57,7 @@ const proofs = new Map(
     'node-http': {
       what: 'node:http: rolling updates, keep-alive, faults; a few minutes',
       folder: 'test/integration/node-http',
-      files: ['rollout', 'rollout-waits', 'keep-alive', 'chaos', 'hang-up'],
+      files: ['rollout', 'rollout-waits', 'keep-alive', 'chaos'],
     },
     grpc: {
       what: 'gRPC: faults, a rolling update, connections that age',

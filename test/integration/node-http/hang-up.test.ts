@@ -3,7 +3,6 @@ import { createAgent, type HttpServiceAgent } from 'evenkeel/node-http';
 import { afterEach, describe, expect, it } from 'vitest';
 import { connected } from '../../support/fixtures/connected.js';
 import { Pods } from '../../support/pods/pods.js';
-import { PROOF } from '../undici/support/proof.js';
 import { send } from './support/request.js';
 
 type Method = 'GET' | 'POST';
@@ -39,7 +38,7 @@ async function lost(sending: Send, method: Method, count: number, callers: numbe
 
 describe('pods that hang up after each response without saying so', () => {
   const PODS = 10;
-  const REQUESTS = PROOF ? 400 : 150;
+  const REQUESTS = 400;
   /** A hang-up can come late, when the machine is busy: then nobody can see it before he sends. */
   const CHANCE = 4;
 

@@ -77,7 +77,8 @@ describe('the image that deploy/ mounts into pods', () => {
         .service('shop', 'orders', { ports: [{ name: 'http', port: 8080, targetPort: 'http' }] })
         .setPods(pods.all.map(({ name, port }) => ({ name, address: '127.0.0.1', ports: { http: port } })));
       const config = join(folder, 'config.cjs');
-      const discovery = JSON.stringify(world.options({ allowAddresses: ['loopback'] }));
+      // Nothing listens on the Service's address here: an API server that is late must not be given up for DNS.
+      const discovery = JSON.stringify(world.options({ allowAddresses: ['loopback'], sliceGraceMs: 60_000 }));
       await writeFile(config, `module.exports = { discovery: ${discovery} };\n`);
       await copyFile(join(root, 'test/integration/register/support/app.mjs'), join(folder, 'app.mjs'));
       for (const client of ['fetch', 'http.get']) {

@@ -47,7 +47,7 @@ describe('docs/guide/whole-app.md', () => {
 
   it.each(programs)('$heading: the program runs and ends', async ({ heading, source, format }) => {
     // What a pod's environment says, and a test's does not.
-    const options = JSON.stringify({ discovery: world.options({ allowAddresses: ['loopback'] }) });
+    const options = JSON.stringify({ discovery: world.options({ allowAddresses: ['loopback'], sliceGraceMs: 60_000 }) });
     const program = source
       .replace('createAppAgent()', `createAppAgent(${options})`)
       .replace('appInterceptor()', `appInterceptor(${options})`)
