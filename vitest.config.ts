@@ -55,27 +55,27 @@ const underLoad = ['test/integration/playground/once.test.ts', 'test/integration
 const config: ReturnType<typeof defineConfig> = defineConfig({
   test: {
     projects: [
-      project('unit', ['test/unit/**/*.test.{ts,mjs}', 'test/fuzz/**/*.test.ts'], { ...pure, testTimeout: 60_000 }),
-      project('contract', ['test/contract/**/*.test.ts'], { ...pure, testTimeout: 60_000 }),
+      project('unit', ['test/unit/**/*.test.{ts,mjs}', 'test/fuzz/**/*.test.ts'], { ...pure, testTimeout: 300_000 }),
+      project('contract', ['test/contract/**/*.test.ts'], { ...pure, testTimeout: 300_000 }),
       project('simulation', ['test/simulation/**/*.test.ts'], { ...pure, testTimeout: 600_000 }),
       built('integration', ['test/integration/**/*.test.ts'], {
         exclude: ['test/integration/package/**', ...underLoad],
         ...waiting,
-        testTimeout: 120_000,
-        hookTimeout: 120_000,
+        testTimeout: 300_000,
+        hookTimeout: 300_000,
       }),
       project('playground', underLoad, {
         // One at a time.
         fileParallelism: false,
         sequence: { groupOrder: 2 },
-        testTimeout: 120_000,
-        hookTimeout: 120_000,
+        testTimeout: 300_000,
+        hookTimeout: 300_000,
       }),
       project('package', ['test/integration/package/**/*.test.ts', 'test/types/**/*.test.ts'], {
         globalSetup: ['test/integration/package/pack.ts'],
         ...waiting,
-        testTimeout: 240_000,
-        hookTimeout: 240_000,
+        testTimeout: 300_000,
+        hookTimeout: 300_000,
       }),
     ],
   },

@@ -51,7 +51,9 @@ async function worker() {
 if (!isStock) {
   // A pod whose connection has just opened may get its first call a tenth of a second later.
   const seen = new Set();
-  while (seen.size < ports.split(',').length) seen.add((await (await get(url)).text()).split(' ')[0]);
+  const ask = async () => seen.add((await (await get(url)).text()).split(' ')[0]);
+  for (let round = 0; round < 20 && seen.size < ports.split(',').length; round++)
+    await Promise.all(Array.from({ length: AT_ONCE }, ask));
 }
 const started = performance.now();
 await Promise.all(Array.from({ length: AT_ONCE }, worker));

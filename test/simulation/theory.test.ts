@@ -65,7 +65,7 @@ describe('the simulator agrees with queueing theory', () => {
     const longer = new Float64Array(6);
     let seen = 0;
     const strategy = { name: 'p2c', picker: p2c({ choices: 2 }) };
-    await textbook({ strategy, servers, seed }, 0.9, (PROOF ? 2_700_000 : 150_000), (world) => {
+    await textbook({ strategy, servers, seed }, 0.9, PROOF ? 2_700_000 : 150_000, (world) => {
       for (const { present } of world.servers) {
         for (let length = 0; length <= Math.min(present, 5); length++) longer[length] = (longer[length] as number) + 1;
       }

@@ -5,7 +5,7 @@
 export async function until(
   what: string,
   condition: () => boolean | Promise<boolean>,
-  timeoutMs = 30_000,
+  timeoutMs = 120_000,
 ): Promise<void> {
   const end = performance.now() + timeoutMs;
   while (!(await condition())) {

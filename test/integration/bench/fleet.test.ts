@@ -49,7 +49,11 @@ it.runIf(isProof).each([
   ['postgres', 'poolPerServer'],
   ['postgres', 'default'],
 ])(
-  titleOf('%s, %s: every call does its work on a core, and none is lost when connections are renewed', isProof, 'npm run proof -- bench'),
+  titleOf(
+    '%s, %s: every call does its work on a core, and none is lost when connections are renewed',
+    isProof,
+    'npm run proof -- bench',
+  ),
   async (protocol, kind) => {
     const pods = await start('virtual-pods.mjs', [String(PODS), protocol, '0', '']);
     const { ports } = pods.said;

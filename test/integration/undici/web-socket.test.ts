@@ -20,7 +20,10 @@ const countsFragments =
 
 /** Such a message, as one frame (RFC 6455, RFC 7692): binary, final and compressed. Made once, for it takes a while. */
 const tooLong = ((): Buffer => {
-  const zeros = deflateRawSync(Buffer.alloc(TOO_LONG), { level: 1, finishFlush: constants.Z_SYNC_FLUSH }).subarray(0, -4);
+  const zeros = deflateRawSync(Buffer.alloc(TOO_LONG), { level: 1, finishFlush: constants.Z_SYNC_FLUSH }).subarray(
+    0,
+    -4,
+  );
   const head = Buffer.from([0xc2, 127, 0, 0, 0, 0, 0, 0, 0, 0]);
   head.writeBigUInt64BE(BigInt(zeros.length), 2);
   return Buffer.concat([head, zeros]);

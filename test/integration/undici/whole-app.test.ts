@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { DiscoveryWorld } from '../../support/fixtures/discovery-world.js';
 import { Pod } from '../../support/pods/pods.js';
-import { buildPackage, guidePrograms, outputOf, outputOfProgram } from '../../support/programs/programs.js';
+import { buildPackage, guidePrograms, outputOf } from '../../support/programs/programs.js';
 
 beforeAll(buildPackage);
 
@@ -47,12 +47,15 @@ describe('docs/guide/whole-app.md', () => {
 
   it.each(programs)('$heading: the program runs and ends', async ({ heading, source, format }) => {
     // What a pod's environment says, and a test's does not.
-    const options = JSON.stringify({ discovery: world.options({ allowAddresses: ['loopback'], sliceGraceMs: 60_000 }) });
+    const options = JSON.stringify({
+      discovery: world.options({ allowAddresses: ['loopback'], sliceGraceMs: 60_000 }),
+    });
     const program = source
       .replace('createAppAgent()', `createAppAgent(${options})`)
       .replace('appInterceptor()', `appInterceptor(${options})`)
       .replace('127.0.0.1:9999', `127.0.0.1:${outside.port}`);
-    const stdout = await outputOfProgram({ source: program, format });
+    // Each in a process of its own, since each replaces the dispatcher of its process.
+    const stdout = await outputOf([`--input-type=${format}`, '-e', program]);
     expect(stdout).toMatch(expected[heading] as RegExp);
   });
 });

@@ -45,7 +45,7 @@ describe.each(workflows)('the workflow $file', ({ file, permissions, jobs }) => 
 
 test('the proofs of the night exist', () => {
   const proofs = workflows.find(({ file }) => file === 'nightly.yml')?.jobs.proofs.strategy.matrix.proof;
-  const known = [...textOf('scripts/proof.mjs').matchAll(/^    '?([a-z0-9-]+)'?: \{/gm)].map(([, name]) => name);
+  const known = [...textOf('scripts/proof.mjs').matchAll(/^ {4}'?([a-z0-9-]+)'?: \{/gm)].map(([, name]) => name);
   expect(known).toEqual(expect.arrayContaining(proofs));
 });
 
