@@ -172,10 +172,11 @@ class RelativeLatencyRule implements LoadRule {
     if (kind === 'failure') learnFailure(numbers, at, 1, nowMs);
     else if (kind === 'success') {
       if (numbers[at + FAILING] !== 0) learnFailure(numbers, at, 0, nowMs);
-      // What is slow about the endpoint itself says nothing of other clients.
+      // What is slow about the endpoint itself says nothing of other clients. Only where that is proven: on a large ring, the calls of the
+      // last seconds are most of what is known of an endpoint, and to compare with these would hide where other clients crowd.
       const own = (numbers[at + TYPICAL] as number) - (state[MEDIAN] as number);
-      const isKnown = (numbers[at + KNOWN] as number) >= ENOUGH_KNOWN && !Number.isNaN(own);
-      this.ring.state[LATENCY] = isKnown ? latency - Math.max(-MAX_OWN, Math.min(MAX_OWN, own)) : latency;
+      const isProven = numbers[at + WITHHELD] !== 0 && !Number.isNaN(own);
+      this.ring.state[LATENCY] = isProven ? latency - Math.max(-MAX_OWN, Math.min(MAX_OWN, own)) : latency;
       this.ring.learn(index, startedMs);
     }
     // The distance, because the clock may have been set back.

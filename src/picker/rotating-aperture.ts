@@ -21,9 +21,10 @@ import {
 const MIN_ENDPOINTS = 4;
 /**
  * A pick passes over this many idle endpoints that fail, are slow or may not be used before it gives up looking for a good one. Then, or if
- * none is idle, it compares `DRAWS` of all endpoints, or all if they are few.
+ * none is idle, it compares the first `COMPARED` and `DRAWS` of all that may be used, or all if they are few.
  */
 const MAX_LOOKS = 16;
+const COMPARED = 4;
 const DRAWS = 4;
 /** While servers report their load, between so many endpoints from the front on are compared, and so many draws of the others. */
 const MIN_REPORTING = 8;
@@ -131,11 +132,14 @@ class RotatingAperture implements Picker<OwnTarget> {
       bestCost = cost;
     }
     const isSmall = length <= MAX_LOOKS;
-    for (let look = 0; look < (isSmall ? length : DRAWS); look++) {
-      const drawn = isSmall ? look : this.#random.index(length);
+    let missing = isSmall ? length : COMPARED + DRAWS;
+    for (let look = 0; missing > 0 && look < Math.min(length, MAX_LOOKS); look++) {
+      const drawn = isSmall || look < COMPARED ? look : this.#random.index(length);
       const index = wrapped(front + drawn, length);
       if (drawn < place && isSet(mayBeIdle, index)) continue; // it was looked at above
       const cost = this.#cost(request, index, drawn);
+      if (cost === MAX_UNITS) continue;
+      missing--;
       if (cost >= bestCost) continue;
       best = index;
       bestCost = cost;
