@@ -65,8 +65,8 @@ const LEAST_SHARE = 0.02;
 const STANDS_OUT: number = 0.8;
 const STANDS_OUT_ERRORS = 2.5;
 /**
- * An endpoint nearly three times as fast as the median (as a logarithm) probably answers without doing its work. It keeps its even share, but being
- * idle gets it no more.
+ * An endpoint nearly three times as fast as three quarters of the others (as a logarithm) probably answers without doing its work. It keeps its even
+ * share, but being idle gets it no more. Where more than a quarter are so fast, it is the others that are slow.
  */
 const SUSPICIOUS = 1;
 /** What was lost of a share counts as nothing below this. */
@@ -97,6 +97,8 @@ const VARIANCE = 3;
 const LATEST = 4;
 /** The time of the last median of reports. */
 const REPORTS_AT = 5;
+/** The latency that a quarter of the endpoints are faster than, as a logarithm; NaN = too few are known. */
+const QUARTER = 6;
 
 /**
  * Calls in flight, but an endpoint that stands out costs more: one that is slower than the others, or one that fails. Equal endpoints cost
@@ -141,7 +143,15 @@ class RelativeLatencyRule implements LoadRule {
   readonly ring: RingStart = new RingStart(this.calls);
   readonly #reports = new CountedCalls(this.calls);
   readonly #set: LoadSet;
-  readonly #state = new Float64Array([Number.NEGATIVE_INFINITY, Number.NaN, Number.NaN, FIRST_VARIANCE, 0, 0]);
+  readonly #state = new Float64Array([
+    Number.NEGATIVE_INFINITY,
+    Number.NaN,
+    Number.NaN,
+    FIRST_VARIANCE,
+    0,
+    0,
+    Number.NaN,
+  ]);
   /** Whether most endpoints of the set were failing at the last survey. */
   #isOutage = false;
   /** Space for the latencies of a survey, which is reused. */
@@ -244,6 +254,7 @@ class RelativeLatencyRule implements LoadRule {
     const wasOutage = this.#isOutage;
     this.#isOutage = 2 * failing > recent;
     state[FAST_LATENCY] = known < 2 ? Number.NaN : nth(this.#values, known, Math.round(FAST * (known - 1)));
+    state[QUARTER] = known < 2 ? Number.NaN : nth(this.#values, known, Math.round((known - 1) / 4));
     state[MEDIAN] = known < 2 ? Number.NaN : lowerMedian(this.#values, known);
     for (const load of this.#set.loads) {
       if (!(load instanceof RuledLoad) || load.rule !== this) continue;
@@ -274,7 +285,7 @@ class RelativeLatencyRule implements LoadRule {
     const above = (numbers[at + TYPICAL] as number) - (state[FAST_LATENCY] as number);
     const most = Math.max(SLOW, STANDARD_ERRORS * Math.sqrt((state[VARIANCE] as number) / known));
     const withheld = Math.max(0, numbers[at + WITHHELD] as number);
-    if (known >= ENOUGH_KNOWN && (numbers[at + TYPICAL] as number) < (state[MEDIAN] as number) - SUSPICIOUS) {
+    if (known >= ENOUGH_KNOWN && (numbers[at + TYPICAL] as number) < (state[QUARTER] as number) - SUSPICIOUS) {
       numbers[at + WITHHELD] = ONLY_FIRST;
       return;
     }

@@ -248,6 +248,22 @@ describe('rotating aperture', () => {
     expect(client.run(1_200).get(slow)).toBeGreaterThan(160);
   });
 
+  it('sends fast endpoints more calls where most are slow: they are not taken for ones that answer wrongly', () => {
+    const client = new Client(10);
+    const isFast = (member: TestSubchannel): boolean => client.members.indexOf(member) < 4;
+    const counts = { fast: 0, slow: 0 };
+    let running: { readonly member: TestSubchannel; readonly startedMs: number; readonly dueMs: number }[] = [];
+    for (let call = 0; call < 20_000; call++) {
+      client.nowMs += 6;
+      for (const { member, startedMs, dueMs } of running) if (dueMs <= client.nowMs) client.end(member, startedMs);
+      running = running.filter(({ dueMs }) => dueMs > client.nowMs);
+      const member = client.start();
+      running.push({ member, startedMs: client.nowMs, dueMs: client.nowMs + (isFast(member) ? 20 : 90) });
+      counts[isFast(member) ? 'fast' : 'slow']++;
+    }
+    expect(counts.fast / 4).toBeGreaterThan((2 * counts.slow) / 6);
+  });
+
   it('sends an endpoint that fails at once next to no calls, and sends it calls again once it works', () => {
     const client = new Client(6);
     const failing = client.members[2] as TestSubchannel;
