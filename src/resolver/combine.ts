@@ -72,11 +72,11 @@ function nothingKnown(states: readonly Resolved[]): Resolved {
   const [first] = errors;
   const permanent = errors.length === states.length && errors.every((error) => error.permanent);
   if (first === undefined || (errors.length === 1 && first.permanent === permanent)) {
-    return { endpoints: undefined, error: first };
+    return { ...nothingYet, error: first };
   }
   const message = errors.map((error) => error.message).join('; ');
   return {
-    endpoints: undefined,
+    ...nothingYet,
     error: new ResolveError(message, { code: sameCode(errors), permanent, cause: first }),
   };
 }

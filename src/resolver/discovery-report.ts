@@ -59,7 +59,7 @@ export class DiscoveryReport {
   publish(mode: DiscoveryMode, endpoints: readonly Endpoint[], known: DiscoveryKnowledge, reason?: string): void {
     this.#count = endpoints.length;
     this.#explain(mode, known);
-    this.#announcer.say({ endpoints, emptyBecause: reason });
+    this.#announcer.say({ endpoints, emptyBecause: reason, error: undefined });
   }
 
   fail(error: ResolveError): void {

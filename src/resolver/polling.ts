@@ -203,7 +203,7 @@ class PollWatch implements Resolution {
       }
     }
     this.#schedule(delayMs, 'set');
-    this.#announcer.say({ endpoints: sortedEndpoints(endpoints), emptyBecause: detail });
+    this.#announcer.say({ endpoints: sortedEndpoints(endpoints), emptyBecause: detail, error: undefined });
   }
 
   #failed(reason: unknown): void {

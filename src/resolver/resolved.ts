@@ -10,13 +10,17 @@ export interface Resolved {
   /** The last set; undefined before the first. */
   readonly endpoints: readonly Endpoint[] | undefined;
   /** Why the set is empty, in words. */
-  readonly emptyBecause?: string | undefined;
+  readonly emptyBecause: string | undefined;
   /** Why the set may be outdated, or is unknown; undefined while it is right. */
-  readonly error?: ResolveError | undefined;
+  readonly error: ResolveError | undefined;
 }
 
 /** The state of a resolver that has said nothing yet. */
-export const nothingYet: Resolved = Object.freeze({ endpoints: undefined });
+export const nothingYet: Resolved = Object.freeze({
+  endpoints: undefined,
+  emptyBecause: undefined,
+  error: undefined,
+});
 
 /** Tells a listener how each state of a resolver differs from the one before: each set once, each failure once, and when it is over. */
 export class Announcer {
@@ -57,7 +61,7 @@ export class Announcer {
 
   #publish(endpoints: readonly Endpoint[], { emptyBecause }: Resolved): void {
     // For the listener, a set ends every earlier failure.
-    this.#announced = { endpoints, emptyBecause };
+    this.#announced = { endpoints, emptyBecause, error: undefined };
     if (endpoints.length > 0 || emptyBecause === undefined) this.#listener.update(endpoints);
     else this.#listener.update(endpoints, emptyBecause);
   }
@@ -96,7 +100,7 @@ export function follow(resolver: Resolver, context: ResolverContext, changed: (s
       return;
     }
     const emptyBecause = endpoints.length === 0 && typeof reason === 'string' ? reason : undefined;
-    say({ endpoints: [...endpoints], emptyBecause });
+    say({ endpoints: [...endpoints], emptyBecause, error: undefined });
   };
   const fresh = (): void => say({ ...state, error: undefined });
   const resolution = resolver.watch({ update, fail, fresh }, context);

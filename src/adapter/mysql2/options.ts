@@ -261,7 +261,8 @@ export function serviceSettings(name: string, callersOptions: ServiceOptions): S
   const { resolver, host } = whereabouts(options);
   const server = serverSettings(options, host);
   const { idempotent, role } = serviceTable.resolveOwn(options);
-  const { resolver: _, ...balancing } = pickNames(options as BalancingOptions, balancingTable.names);
+  const { resolver: _, ...others } = ownProperties(pickNames(options as BalancingOptions, balancingTable.names));
+  const balancing = ownProperties(others);
   checkBalancingOptions(balancing);
   return {
     resolver,
@@ -277,11 +278,11 @@ export function serviceSettings(name: string, callersOptions: ServiceOptions): S
 }
 
 /** How the servers are found, and the Service's host name for TLS. */
-function whereabouts({ target, resolver, port, ...options }: ServiceOptions): {
+function whereabouts({ target, resolver, port, host: givenHost }: ServiceOptions): {
   readonly resolver: Resolver | string;
   readonly host: string | undefined;
 } {
-  const host = options.host === undefined ? undefined : checkString('host', options.host);
+  const host = givenHost === undefined ? undefined : checkString('host', givenHost);
   const source = sourceOf(target, resolver);
   if (source !== undefined) {
     if (port !== undefined) {

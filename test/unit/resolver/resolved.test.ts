@@ -22,40 +22,40 @@ describe('the differences that a listener is told', () => {
   it('are a set, a failure and its end, each once, however often the state is said', () => {
     const states: Resolved[] = [
       nothingYet,
-      { endpoints: at('10.0.0.1') },
-      { endpoints: at('10.0.0.1'), error: down() },
-      { endpoints: at('10.0.0.1') },
+      { ...nothingYet, endpoints: at('10.0.0.1') },
+      { ...nothingYet, endpoints: at('10.0.0.1'), error: down() },
+      { ...nothingYet, endpoints: at('10.0.0.1') },
     ];
     for (const state of states) for (let time = 0; time < 3; time++) announcer.say(state);
     expect(listener.events).toEqual(['10.0.0.1:80', 'fail down', 'fresh']);
   });
 
   it('are no end of a failure as long as there is no set', () => {
-    announcer.say({ endpoints: undefined, error: down() });
+    announcer.say({ ...nothingYet, endpoints: undefined, error: down() });
     announcer.say(nothingYet);
-    announcer.say({ endpoints: undefined, error: down() });
+    announcer.say({ ...nothingYet, endpoints: undefined, error: down() });
     expect(listener.events).toEqual(['fail down']);
   });
 
   it('are a new set and then its failure, also the one that the set before had', () => {
-    announcer.say({ endpoints: [], error: down() });
-    announcer.say({ endpoints: at('10.0.0.1'), error: down() });
+    announcer.say({ ...nothingYet, endpoints: [], error: down() });
+    announcer.say({ ...nothingYet, endpoints: at('10.0.0.1'), error: down() });
     expect(listener.events).toEqual(['∅', 'fail down', '10.0.0.1:80', 'fail down']);
   });
 
   it('are a failure that turns out to be permanent', () => {
-    announcer.say({ endpoints: undefined, error: down() });
-    announcer.say({ endpoints: undefined, error: down('down', true) });
+    announcer.say({ ...nothingYet, endpoints: undefined, error: down() });
+    announcer.say({ ...nothingYet, endpoints: undefined, error: down('down', true) });
     expect(listener.errors.map(({ permanent }) => permanent)).toEqual([false, true]);
   });
 
   it('are the reason of an empty set, and of no other', () => {
-    announcer.say({ endpoints: at('10.0.0.1'), emptyBecause: 'x' });
+    announcer.say({ ...nothingYet, endpoints: at('10.0.0.1'), emptyBecause: 'x' });
     expect(listener.reason).toBeUndefined();
-    announcer.say({ endpoints: [], emptyBecause: 'x' });
+    announcer.say({ ...nothingYet, endpoints: [], emptyBecause: 'x' });
     expect(listener.reason).toBe('x');
-    announcer.say({ endpoints: [], emptyBecause: 'y' });
-    announcer.say({ endpoints: [], emptyBecause: 'y' });
+    announcer.say({ ...nothingYet, endpoints: [], emptyBecause: 'y' });
+    announcer.say({ ...nothingYet, endpoints: [], emptyBecause: 'y' });
     expect(listener.reason).toBe('y');
     expect(listener.events).toEqual(['10.0.0.1:80', '∅', '∅']);
   });
@@ -71,13 +71,13 @@ describe('the differences that a listener is told', () => {
       fail: (error) => events.push(error.message),
       fresh: () => events.push('fresh'),
     });
-    const newer: Resolved = { endpoints: at('10.0.0.1'), error: down('newer') };
+    const newer: Resolved = { ...nothingYet, endpoints: at('10.0.0.1'), error: down('newer') };
     inUpdate = () => nested.say(newer);
-    nested.say({ endpoints: at('10.0.0.1'), error: down('older') });
+    nested.say({ ...nothingYet, endpoints: at('10.0.0.1'), error: down('older') });
     expect(events).toEqual(['update', 'newer']);
     inUpdate = () => nested.close();
-    nested.say({ endpoints: at('10.0.0.2'), error: down('late') });
-    nested.say({ endpoints: at('10.0.0.3') });
+    nested.say({ ...nothingYet, endpoints: at('10.0.0.2'), error: down('late') });
+    nested.say({ ...nothingYet, endpoints: at('10.0.0.3') });
     expect(events).toEqual(['update', 'newer', 'update']);
   });
 });
