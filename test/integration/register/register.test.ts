@@ -8,7 +8,7 @@ import { Server, ServerCredentials } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { PageData } from '../../../src/admin/page-data.js';
 import type { TargetOptions } from '../../../src/resolver/target.js';
-import { createCertificate } from '../../servers/index.js';
+import { createCertificate, type ServiceController, type ServicePort } from '../../servers/index.js';
 import { DiscoveryWorld } from '../../support/fixtures/discovery-world.js';
 import { bytesMethod } from '../../support/pods/grpc-method.js';
 import { Pod, Pods } from '../../support/pods/pods.js';
@@ -61,9 +61,18 @@ function existAt(
     clusterIPs: ['127.0.0.1'],
     ports: [{ name: 'http', port: 8080 }],
   });
-  world.api
-    .service('shop', name, { ports: [{ name: 'http', port: 8080, targetPort: 'http' }] })
-    .setPods(members.map((pod) => ({ name: pod.name, address: '127.0.0.1', ports: { http: pod.port }, ready })));
+  serviceOf(name, { name: 'http', port: 8080, targetPort: 'http' }).setPods(
+    members.map((pod) => ({ name: pod.name, address: '127.0.0.1', ports: { http: pod.port }, ready })),
+  );
+}
+
+const services = new Map<string, ServiceController>();
+
+/** The Service of that name, the same one each time: a second controller would leave the first one's slices as they are. */
+function serviceOf(name: string, port: ServicePort): ServiceController {
+  const known = services.get(name) ?? world.api.service('shop', name, { ports: [port] });
+  services.set(name, known);
+  return known;
 }
 
 /** A module for EVENKEEL_CONFIG that exports `more`, too. */
@@ -275,9 +284,9 @@ describe('gRPC', () => {
       clusterIPs: ['127.0.0.1'],
       ports: [{ name: 'grpc', port: 50051 }],
     });
-    world.api
-      .service('shop', name, { ports: [{ name: 'grpc', port: 50051, targetPort: 'grpc' }] })
-      .setPods(pods.map(({ name, port: grpc }) => ({ name, address: '127.0.0.1', ports: { grpc }, ready })));
+    serviceOf(name, { name: 'grpc', port: 50051, targetPort: 'grpc' }).setPods(
+      pods.map(({ name, port: grpc }) => ({ name, address: '127.0.0.1', ports: { grpc }, ready })),
+    );
   }
 
   it.each([
