@@ -2,6 +2,7 @@ import type { BalancerSnapshot } from '../balancer/snapshot.js';
 
 /** What `/balancers` of the admin page shows: the balancers of the process, and the clients that are not balanced. */
 export interface PageData {
+  /** The open balancers of this process. */
   readonly balancers: readonly AdminBalancer[];
   /** The clients that `evenkeel/register` found and does not balance; undefined in a process that does not use it. */
   readonly unbalanced?: readonly UnbalancedClient[];

@@ -116,8 +116,8 @@ describe('the default in a fleet', () => {
   const effort = PROOF ? 1 : 0.5;
   const strays = PROOF ? 1 : 1.05;
 
-  /** The mean of one seed strays by more than these bounds leave. */
-  const seeds = PROOF ? SEEDS : [1, 2];
+  /** One seed strays by about 15 ms where the bound is 328, so the mean of eight by 5. */
+  const seeds = PROOF ? SEEDS : [1, 2, 3, 4, 5, 6, 7, 8];
 
   /** Means of these seeds, by column. */
   async function measured(name: string, strategy: Strategy): Promise<ReadonlyMap<string, number>> {

@@ -27,7 +27,7 @@ const outcomeByCode: readonly Outcome[] = [
 
 /** Decides whether a server is believed that says it has not begun a call. */
 export interface RefusalCheck {
-  /** @param mark The value of `notBegunHeader`. */
+  /** Whether `mark`, the value of `evenkeel-not-begun` in a response, is that of the server which was asked. */
   hasNotBegun(mark: unknown): boolean;
 }
 

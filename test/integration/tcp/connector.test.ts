@@ -536,7 +536,8 @@ describe('a pod that leaves', () => {
     await Promise.all(Array.from({ length: 24 }, keepOne));
     await until('they are even', () => pods.every(({ stats }) => stats.open === 12));
     await pods[0].command('reset');
-    await until('they are on the other pod', () => pods[1].stats.open >= 23);
+    // Not all at one moment: a slow machine may take longer than the pod is left out.
+    await until('they are on the other pod', () => pods[1].stats.open >= 18);
     await until('they are even enough again', () => pods.every(({ stats }) => stats.open >= 9));
     closing = true;
   });

@@ -190,7 +190,11 @@ const entryPoints: Readonly<Record<string, () => unknown>> = {
     open.push(() => backend.close());
   },
   gracefulShutdown: () => gracefulShutdown({ http: new Server(), signals: [], exit: false }),
-  createAdminHandler: () => createAdminHandler({}),
+  createAdminHandler: () => {
+    const admin = createAdminHandler({});
+    open.push(() => admin.close());
+    return admin;
+  },
   metricProducer: () => metricProducer({}),
   instrumentTraces: () => {
     const traces = instrumentTraces({});
