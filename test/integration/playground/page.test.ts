@@ -332,7 +332,10 @@ describe.skipIf(chromiumPath === undefined)(title, { timeout: 4 * WAIT_MS }, () 
     await page.locator('[data-protocol="grpc"][aria-pressed="true"]').waitFor();
     expect(await page.locator('.panel').count()).toBe(severalAddresses ? 3 : 2);
     await allServe(PODS);
-    expect(await page.locator('#ordinary .connections').textContent()).toBe('1');
+    await until(
+      'the ordinary client has one connection',
+      async () => (await page.locator('#ordinary .connections').textContent()) === '1',
+    );
     await until(
       'each pod has a connection of evenkeel',
       async () => (await page.locator('#evenkeel .connections').textContent()) === String(PODS),
