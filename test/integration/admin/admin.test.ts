@@ -187,7 +187,8 @@ describe('the admin handler', () => {
         const lease = one.pick();
         lease?.end(lease.endpoint.name === 'orders-b' ? outcomes.reset : outcomes.success);
       }
-      await page.getByText('5 failures in a row (last: reset)').first().waitFor();
+      // The list of events says it, too.
+      await page.locator('.why', { hasText: '5 failures in a row (last: reset)' }).waitFor();
       await page.locator('#events li', { hasText: 'is out for' }).first().waitFor();
       expect(await page.evaluate<boolean>('document.documentElement.scrollWidth <= innerWidth')).toBe(true);
       expect(wrong).toEqual([]);

@@ -10,7 +10,7 @@ const expected: Readonly<Record<string, readonly RegExp[]>> = {
   'A dedicated `fetch`': [/^200\n200\n$/],
   'What is retried': [/\/v1\/orders/],
   'Sticky routing': [/^200\n$/],
-  'Waiting, errors, aborts': [/^TimeoutError\n/, /state: '(?:ready|connecting)', inFlight: 0/, /EVENKEEL_CLOSED\n$/],
+  'Waiting, errors, aborts': [/^TimeoutError\n/, /state: 'ready', inFlight: 0/, /EVENKEEL_CLOSED\n$/],
 };
 
 let pod: Pod;
