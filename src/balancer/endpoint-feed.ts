@@ -1,7 +1,7 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
 import { asError, isEvenkeelError, ResolveError } from '../errors.js';
 import { notify, type Observer } from '../observe/observer.js';
-import { follow, isSameError, nothingYet, type Resolved } from '../resolver/resolved.js';
+import { follow, nothingYet, type Resolved } from '../resolver/resolved.js';
 import type { Resolution, Resolver } from '../resolver/resolver.js';
 import type { Clock } from '../runtime/clock.js';
 import type { Rng } from '../runtime/rng.js';
@@ -119,8 +119,9 @@ export class EndpointFeed {
   #failed(error: ResolveError, before: ResolveError | undefined): void {
     const { endpoints } = this.#state;
     this.#failedAtMs ??= this.#owner.clock.now();
-    // Failures of the same kind are reported once: a resolver that tries again every second must not fill a log.
-    if (before === undefined || !isSameError(before, error)) {
+    // Whoever reads this hears each text once: a resolver that tries again every second must not fill a log, and that the same failure
+    // has become permanent says nothing new.
+    if (before === undefined || before.code !== error.code || before.message !== error.message) {
       notify(this.#owner.observer, 'resolveFailed', { error, stale: endpoints !== undefined });
     }
     if (error.permanent && endpoints === undefined && !this.#isClosed) this.#owner.neverStarts(error);

@@ -73,7 +73,7 @@ function isSameSet(announced: Resolved, endpoints: readonly Endpoint[], emptyBec
 }
 
 /** Whether two errors say the same. A problem that turned out to be permanent is another one, although its message stays. */
-export function isSameError(a: ResolveError, b: ResolveError): boolean {
+function isSameError(a: ResolveError, b: ResolveError): boolean {
   return a.code === b.code && a.permanent === b.permanent && a.message === b.message;
 }
 
