@@ -24,6 +24,8 @@ export interface LoadRule {
    * to do then.
    */
   endUnmeasured?(numbers: Float64Array, at: number, startedMs: number, nowMs: number): void;
+  /** The endpoint could be connected to. If it failed before, that may have been an earlier process. */
+  connected?(numbers: Float64Array, at: number): void;
   /** Takes a server's load report, as `Load.reported`. */
   reported?(numbers: Float64Array, at: number, report: LoadReport, inFlight: number, nowMs: number): void;
   /** The cost of one more call, as `Load.value`. */

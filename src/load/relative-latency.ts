@@ -195,6 +195,17 @@ class RelativeLatencyRule implements LoadRule {
     else this.#price(numbers, at, nowMs);
   }
 
+  /**
+   * A pod that was restarted fails no more, but without calls that would not show for a while. If it still fails, the next calls count from
+   * where an endpoint begins to cost more.
+   */
+  connected(numbers: Float64Array, at: number): void {
+    if ((numbers[at + FAILING] as number) <= FEW_FAILURES) return;
+    numbers[at + FAILING] = FEW_FAILURES;
+    numbers[at + PRICE] = 0;
+    numbers[at + COST] = 0;
+  }
+
   value(numbers: Float64Array, at: number, inFlight: number, nowMs: number): number {
     return this.calls.cost(numbers, at, inFlight, nowMs);
   }

@@ -253,6 +253,13 @@ export abstract class SubchannelCalls<C> {
     this.#startedByLastAnswer = this.started;
   }
 
+  /** A connection was opened where there was none. */
+  protected connected(): void {
+    this.forgetWhatTrackersIgnore();
+    this.#rule?.connected?.(this.#numbers, this.#at);
+    this.trackers.connected();
+  }
+
   /** Makes the next successful call reach the trackers again, because it may mean something to them now. */
   protected forgetWhatTrackersIgnore(): void {
     this.#trackersIgnoreSuccess = false;

@@ -194,9 +194,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
         this.refusedMs = Number.NEGATIVE_INFINITY;
         this.failingSinceMs = undefined;
         this.#adopt(connection, address);
-        if (!this.#transition('ready')) return;
-        this.forgetWhatTrackersIgnore();
-        this.trackers.connected();
+        if (this.#transition('ready')) this.connected();
       },
       (error) => {
         const isRefusal = error.cause instanceof Error && !isPerEndpointError(error.cause);

@@ -1,5 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { outcomes } from '../../../src/endpoint/outcome.js';
+import { relativeLatency } from '../../../src/load/relative-latency.js';
+import { p2c } from '../../../src/picker/p2c.js';
+import { rotatingAperture } from '../../../src/picker/rotating-aperture.js';
 import type { Transport } from '../../../src/pool/transport.js';
 import { settle } from '../../../src/testing/fake-clock.js';
 import { type FakeConnection, FakeTransport } from '../../../src/testing/fake-transport.js';
@@ -268,5 +271,41 @@ describe('the path that every call takes', () => {
     const { balancer } = fixture;
     // A lease is seven fields and a header: 80 bytes. The rest is what counting costs; one number more would be 16.
     expect(bytesPerCall(() => balancer.pick()?.end(outcomes.success), 88)).toBeLessThanOrEqual(88);
+  });
+});
+
+describe('a pod that is killed and restarted', () => {
+  it.each([
+    ['rotatingAperture', 5, rotatingAperture()],
+    ['p2c of few', 5, p2c()],
+    ['p2c of many', 12, p2c()],
+  ])('gets its share again as soon as it is connected to: %s', async (_, count, picker) => {
+    const fixture = new BalancerFixture({ picker, load: relativeLatency() });
+    const { balancer, clock, transport } = fixture;
+    const addresses = Array.from({ length: count }, (_, index) => `10.0.0.${index + 1}`);
+    await fixture.publish(...addresses);
+    const call = async (): Promise<string> => {
+      const lease = await balancer.acquire();
+      await clock.advanceAsync(5);
+      lease.end(outcomes.success);
+      await clock.advanceAsync(5);
+      return lease.endpoint.address;
+    };
+    for (let calls = 0; calls < 200 * count; calls++) await call();
+    const killed = transport.connections.find(({ endpoint }) => endpoint.address === '10.0.0.2') as FakeConnection;
+    const running = [];
+    while (running.filter(({ endpoint }) => endpoint.address === '10.0.0.2').length < 2) {
+      running.push(await balancer.acquire());
+    }
+    killed.end(new Error('read ECONNRESET'));
+    for (const lease of running) {
+      lease.end(lease.endpoint.address === '10.0.0.2' ? outcomes.reset : outcomes.success);
+    }
+    await clock.advanceAsync(2_000);
+    let got = 0;
+    // Two turns of the ring, in calls of 10 ms.
+    const calls = Math.round((2 * count * 331) / 10);
+    for (let index = 0; index < calls; index++) if ((await call()) === '10.0.0.2') got++;
+    expect(got).toBeGreaterThan((0.5 * calls) / count);
   });
 });
