@@ -97,11 +97,7 @@ function writePage({ file, title }, outputs) {
   const page = new URL(file, docs);
   const head = `# ${title}
 
-Written by \`npm run bench -- --write\`; not edited by hand. Only ratios within one run mean anything, so run it on your own machine.
-
-At least 40 interleaved rounds in random order, with the baseline in each of them twice. A figure is the median of the per-round ratios with its bootstrap
-95 % interval. It *holds* when the interval stays on the right side of the wanted number, give or take 0.02, and the baseline against itself (A/A) lies within
-1 ± 0.03. It *falls short* when the whole interval is on the wrong side by more than A/A strays. Anything else is *undecided here* ([why](decision/0005-judging-benchmarks.md)).`;
+Written by \`npm run bench -- --write\`; not edited by hand. [How figures are judged](decision/0005-judging-benchmarks.md): *holds*, *falls short*, *undecided here*.`;
   writeFileSync(page, withSections(existsSync(page) ? readFileSync(page, 'utf8') : '', head, outputs, machine));
   console.log(`wrote ${fileURLToPath(page)}`);
 }
