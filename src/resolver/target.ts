@@ -19,14 +19,14 @@ export interface TargetOptions {
    * How DNS is queried for targets that begin with `dns:` and for plain ones such as `orders.shop:8080`. All options of `dns()` are
    * allowed except `host`, `port`, `srv` and `family`.
    * @defaultValue {}, see `DnsSettings`
-   * @see docs/guide/headless-dns.md#options
+   * @see docs/reference/options-discovery.md#dns
    */
   readonly dns?: DnsSettings | undefined;
   /**
    * How the Kubernetes API is used for targets that begin with `kubernetes:` and for plain ones: the options `apiServer`, `credentials`,
    * `kubeConfig`, `inCluster`, `maxEndpoints` and `streamingLists` of `endpointSlices()`. @defaultValue the API server of the cluster that
    * this pod runs in
-   * @see docs/guide/endpoint-slices.md#options
+   * @see docs/reference/options-discovery.md#endpointslices
    */
   readonly kubernetes?: KubernetesSettings | undefined;
   /**

@@ -55,7 +55,7 @@ export interface DispatcherOptions extends BalancingOptions, UndiciConnectionOpt
    * Limits for WebSockets to the Service (one that exceeds a limit is closed with 1006), and how WebSockets leave their pod: also
    * `onLeaving`, `closeLeaving`, `leaveSpreadMs` and `rebalance`, as for any long-lived connection. @defaultValue {}, see
    * `WebSocketOptions`
-   * @see docs/guide/tcp.md#options
+   * @see docs/reference/options-connections.md#tcp
    */
   readonly webSocket?: WebSocketOptions | undefined;
   /**

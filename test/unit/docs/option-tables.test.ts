@@ -112,25 +112,18 @@ const groups: Readonly<Record<string, OptionGroup>> = {
 
 const pages = [
   'reference/options',
+  'reference/options-connections',
+  'reference/options-discovery',
+  'reference/options-grpc',
   'reference/options-http',
   'reference/options-mysql',
   'reference/options-postgres',
+  'reference/options-redis',
+  'reference/options-server',
   'reference/stages',
   'reference/pickers',
   'reference/loads',
   'reference/targets',
-  'guide/admin-page',
-  'guide/amqp',
-  'guide/connect',
-  'guide/endpoint-slices',
-  'guide/graceful-rollout',
-  'guide/grpc',
-  'guide/headless-dns',
-  'guide/overload',
-  'guide/redis',
-  'guide/server',
-  'guide/tcp',
-  'guide/websocket',
 ];
 
 // `npm run docs:options` writes what stands between the markers `<!-- options: … -->` and `<!-- end of options -->`.
