@@ -162,11 +162,7 @@ export class Leaf implements GroupMember {
         });
         break;
       case connectivityState.TRANSIENT_FAILURE:
-        this.#isLost(
-          new EvenkeelError('EVENKEEL_CONNECT', error ?? 'the connection failed', {
-            endpoint: endpointAddress(this.#endpoint),
-          }),
-        );
+        this.#failed(error ?? 'the connection failed');
         break;
       case connectivityState.IDLE:
         if (this.#opened) this.#isLost(undefined);
@@ -178,9 +174,18 @@ export class Leaf implements GroupMember {
   #isReady(): void {
     if (this.#opened) return;
     this.#opened = true;
-    // At least one stream is assumed: a server that allows none may allow some later, which is not noticed.
-    this.capacity = Math.min(this.capacity, Math.max(1, allowedStreams(this.subchannel)));
+    const streams = allowedStreams(this.subchannel);
+    // grpc-js does not say when the server allows some, and a call would wait until its deadline.
+    if (streams === 0) {
+      this.#failed(`${endpointAddress(this.#endpoint)} allows no HTTP/2 streams at present`);
+      return;
+    }
+    this.capacity = Math.min(this.capacity, streams);
     this.#listener?.ready();
+  }
+
+  #failed(why: string): void {
+    this.#isLost(new EvenkeelError('EVENKEEL_CONNECT', why, { endpoint: endpointAddress(this.#endpoint) }));
   }
 
   #isLost(error: Error | undefined): void {

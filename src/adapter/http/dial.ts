@@ -13,7 +13,7 @@ import {
   setByHttp,
   valueFor,
 } from '../kit/index.js';
-import { detectHttp2, type Http2Answer, type SpokenSocket } from './prior-knowledge.js';
+import { detectHttp2, type SpokenSocket } from './prior-knowledge.js';
 
 /** The `tls` option: TLS settings, or a function that returns them for each new connection. */
 export type TlsOption = PerEndpoint<ConnectionOptions>;
@@ -39,7 +39,7 @@ export interface DialOptions {
 export interface DialErrors {
   /** Creates the error for a connection that took too long to open. */
   timedOut(message: string): Error;
-  /** Creates the error for a connection that the other side closed, or made unusable, before it was established. */
+  /** Creates the error for a connection that the other side closed before it was established. */
   closed(message: string): Error;
 }
 
@@ -72,7 +72,13 @@ interface SizedBuffer {
 
 const dialErrors = new WeakSet<Error>();
 
-/** Whether `error` says that no connection could be opened, so that nothing of a request was sent. */
+/** Marks an error as that of a connection that could not be opened, so that nothing of a request was sent. */
+export function asDialError<E extends Error>(error: E): E {
+  dialErrors.add(error);
+  return error;
+}
+
+/** Whether `asDialError` marked this error, or a dial failed with it. */
 export function isDialError(error: Error): boolean {
   return dialErrors.has(error);
 }
@@ -173,7 +179,7 @@ export function dialler(
       if (error !== undefined) {
         explain(error, endpoint, allowH2);
         // A failure of the function that provides TLS settings says nothing about the endpoint.
-        if (!isPerEndpointError(error) && !isPodLeftError(error) && !isProtocolError(error)) dialErrors.add(error);
+        if (!isPerEndpointError(error) && !isPodLeftError(error) && !isProtocolError(error)) asDialError(error);
       }
       dialled(error, socket);
     };
@@ -184,15 +190,10 @@ export function dialler(
       probeSocket.unref();
       const giveUp = (): void => void probeSocket.destroy();
       socket.once('close', giveUp);
-      const answered = (answer: Http2Answer): void => {
+      const answered = (isHttp2: boolean): void => {
         socket.off('close', giveUp);
-        asks = answer.isHttp2;
-        // A request would wait in Node's session for as long as the pod allows none.
-        if (answer.isHttp2 && answer.streams === 0) {
-          socket.destroy(errors.closed(`${endpointAddress(endpoint)} allows no HTTP/2 streams at present`));
-          return;
-        }
-        if (answer.isHttp2) socket.alpnProtocol = 'h2';
+        asks = isHttp2;
+        if (isHttp2) socket.alpnProtocol = 'h2';
         settle(undefined, socket);
       };
       detectHttp2(probeSocket, answered, (error) => socket.destroy(error));

@@ -232,6 +232,11 @@ export class PodLink {
     this.#reopen();
   }
 
+  /** The pod takes no request on a connection that was just opened, so it counts as one that cannot be connected to. */
+  takesNone(error: Error): void {
+    if (!this.#closing) this.#gone(error);
+  }
+
   /** The pod wants no more requests: it gets no new call, and its running calls finish. */
   leave(): void {
     this.#settleLeaving();

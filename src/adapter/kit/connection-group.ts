@@ -128,8 +128,8 @@ export class ConnectionGroup<M extends GroupMember> {
   }
 
   /**
-   * Returns the connection for the next call: of the first `connections.min` connections the one with the fewest calls, and if these are
-   * full, the first other connection that is not full. So the last connections in the list become idle when fewer are needed. Returns
+   * Returns the connection for the next call: of the first `connections.min` connections that are not full the one with the fewest calls,
+   * and if all these are full, the first other connection that is not. So the last connections in the list become idle when fewer are needed. Returns
    * undefined from the loss of the last connection until the pool notices the loss.
    */
   next(): M | undefined {
@@ -138,9 +138,10 @@ export class ConnectionGroup<M extends GroupMember> {
     let best = ready[0];
     for (let index = 1; index < ready.length; index++) {
       const chosen = best as M;
-      if (index >= min && chosen.streams < chosen.capacity) break;
+      const isFull = chosen.streams >= chosen.capacity;
+      if (index >= min && !isFull) break;
       const member = ready[index] as M;
-      if (index >= min ? member.streams < member.capacity : member.streams < chosen.streams) best = member;
+      if (member.streams < member.capacity && (isFull || member.streams < chosen.streams)) best = member;
     }
     return best;
   }

@@ -56,13 +56,18 @@ export class Http2Pool extends Pool {
   /**
    * Watches a socket that the pool is about to get for an HTTP/2 session.
    *
-   * @param allowed Called with the number of streams that the pod allows, whenever the pod says it.
+   * @param allowed Called with the number of streams that the pod allows, whenever the pod says it. `isFirst`: nothing was sent before.
    */
-  addSession(socket: Socket, allowed: (streams: number) => void = () => {}): void {
+  addSession(socket: Socket, allowed: (streams: number, isFirst: boolean) => void = () => {}): void {
     this.#sockets.add(socket);
+    let isFirst = true;
     // undici creates the session when it gets the socket, and the pod's settings are read later than that.
     queueMicrotask(() => {
-      http2SessionOf(socket)?.on('remoteSettings', ({ maxConcurrentStreams: streams = Infinity }) => allowed(streams));
+      http2SessionOf(socket)?.on('remoteSettings', ({ maxConcurrentStreams: streams = Infinity }) => {
+        const wasFirst = isFirst;
+        isFirst = false;
+        allowed(streams, wasFirst);
+      });
     });
     // A session ends its side of the connection once it takes no more streams and none is left. Some pods do not end theirs then.
     socket.once('finish', () => socket.destroy());

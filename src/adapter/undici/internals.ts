@@ -84,6 +84,16 @@ export function http2SessionOf(socket: Socket): ClientHttp2Session | undefined {
   return symbol && (Reflect.get(socket, symbol) as ClientHttp2Session | undefined);
 }
 
+/**
+ * Makes `client` send nothing on its next HTTP/2 session before the pod's settings have arrived. undici would send the first request
+ * before, and that request would wait in Node's session for as long as the pod allows no streams. The settings replace the value. It is not
+ * 0, with which undici 8.10 lets the process end although a request waits. In a version without that symbol the first request is sent.
+ */
+export function holdUntilSettings(client: undici.Client): void {
+  const symbol = symbolNamed(client, 'max concurrent streams');
+  if (symbol !== undefined) fieldsOf(client)[symbol] = -1;
+}
+
 /** The HTTP/2 error code of a stream that was refused, REFUSED_STREAM (RFC 9113, 7). */
 const REFUSED_STREAM = 7;
 /** undici's message for a request that a GOAWAY without an error code left unprocessed. */

@@ -2,7 +2,14 @@ import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { type buildConnector, Client, type Dispatcher, Pool } from 'undici';
 import { PodSignals } from '../http/pod-signals.js';
-import { isBusy, isConnected, isParserPaused, markNeedsDrain, needDrainSymbol } from './internals.js';
+import {
+  holdUntilSettings,
+  isBusy,
+  isConnected,
+  isParserPaused,
+  markNeedsDrain,
+  needDrainSymbol,
+} from './internals.js';
 
 /** The error codes of a connection that the other side closed without notice. */
 const hangUps: ReadonlySet<string | undefined> = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
@@ -45,7 +52,12 @@ export class PodClient extends Client {
   /** @param pool The client's Pool, if the Pool is to be notified of what happens on the client. */
   constructor(origin: URL | string, options: Client.Options, pool?: PodPool) {
     const socket: { current: Socket | undefined } = { current: undefined };
-    super(origin, { ...options, connect: keepingIn(socket, options.connect) });
+    const opened = (next: Socket): void => {
+      socket.current = isHttp2(next) ? undefined : next;
+      if (isHttp2(next)) holdUntilSettings(this);
+      else holdEnd(next);
+    };
+    super(origin, { ...options, connect: telling(opened, options.connect) });
     this.#socket = socket;
     this.#pool = pool;
     this.on('drain', () => {
@@ -107,16 +119,12 @@ export class PodClient extends Client {
   }
 }
 
-/** The connector of one client, which remembers the client's HTTP/1.1 socket, and may delay that socket's end. */
-function keepingIn(
-  kept: { current: Socket | undefined },
-  connect: Client.Options['connect'],
-): buildConnector.connector {
+/** A connector that calls `opened` with each socket before its client gets it. */
+function telling(opened: (socket: Socket) => void, connect: Client.Options['connect']): buildConnector.connector {
   return (options, supplied) =>
     (connect as buildConnector.connector)(options, (...result) => {
       const [, socket] = result;
-      kept.current = socket === null || isHttp2(socket) ? undefined : socket;
-      if (kept.current !== undefined) holdEnd(kept.current);
+      if (socket !== null) opened(socket);
       supplied(...result);
     });
 }

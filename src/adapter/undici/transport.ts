@@ -1,8 +1,16 @@
 import type { Socket } from 'node:net';
 import { type buildConnector, errors, type Pool } from 'undici';
-import { type Clock, type Endpoint, type Lease, type Rng, systemClock, type Transport } from '../../index.js';
+import {
+  type Clock,
+  type Endpoint,
+  endpointAddress,
+  type Lease,
+  type Rng,
+  systemClock,
+  type Transport,
+} from '../../index.js';
 import { explainHttp2Answer, explainSilentEnd } from '../http/answer.js';
-import { type DialErrors, type Dialled, type DialOptions, dialler } from '../http/dial.js';
+import { asDialError, type DialErrors, type Dialled, type DialOptions, dialler } from '../http/dial.js';
 import {
   openPodConnection,
   type PodConnection,
@@ -196,7 +204,17 @@ function http1User(parts: UndiciPodParts, link: PodLink): PodUser<Pool> {
 function http2User(parts: UndiciPodParts, link: PodLink): PodUser<Pool> {
   const { connections, pool, dial, endpoint } = parts;
   const dialHttp1 = dialler(endpoint, { ...dial, allowH2: false });
-  const allowed = (streams: number): void => link.limit(Math.min(streams, parts.maxConcurrentStreams));
+  const allowed = (streams: number, isFirst: boolean): void => {
+    if (streams > 0) link.limit(Math.min(streams, parts.maxConcurrentStreams));
+    else if (!isFirst) link.leave();
+    else {
+      // undici would keep the requests that wait for the session until it allows some.
+      const why = `${endpointAddress(endpoint)} allows no HTTP/2 streams at present`;
+      const error = asDialError(new errors.SocketError(why));
+      link.takesNone(error);
+      void sessions.destroy(error).catch(() => {});
+    }
+  };
   const opened = (socket: Socket): void => {
     if (isHttp2(socket)) sessions.addSession(socket, allowed);
     // The pod was replaced by one that speaks HTTP/1.1 only, and needs connections of another kind.

@@ -116,21 +116,6 @@ describe.runIf(carriesHttp2)(titleOf('with undici 8, HTTP/2 without TLS', carrie
     expect(answers.filter((version) => version === 'HTTP/1.1')).toHaveLength(2);
   });
 
-  it('is not used with a pod that allows no streams: requests go to others, or wait no longer than they may', async () => {
-    await using full = await ownServer({ settings: { maxConcurrentStreams: 0 } });
-    orders = createDispatcher(origin, {
-      resolver: staticEndpoints([addressOf(full), only.at(0).endpoint]),
-      useH2c: true,
-      picker: roundRobin(),
-    });
-    await orders.balancer.ready();
-    for (let index = 0; index < 4; index++) expect((await get()).pod).toBe('pod-0');
-    await orders.destroy();
-    const settings = { resolver: staticEndpoints([addressOf(full)]), useH2c: true, waitTimeoutMs: 200 };
-    orders = createDispatcher(origin, settings);
-    await expect(get()).rejects.toMatchObject({ code: 'EVENKEEL_NOT_READY' });
-  });
-
   it('is not used unless asked for', async () => {
     await open(both.all, { useH2c: undefined });
     expect(await spoken()).toBe('HTTP/1.1');

@@ -7,7 +7,7 @@ import { createEndpoint, type EndpointInit } from '../../../../src/endpoint/endp
 import type { Connection } from '../../../../src/pool/transport.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';
 import { transportContract } from '../../../contract/transport.js';
-import { FakeHelper } from '../../../support/fixtures/fake-subchannel.js';
+import { FakeHelper, type FakeSubchannel } from '../../../support/fixtures/fake-subchannel.js';
 import { toldCapacity } from '../../../support/pods/told-capacity.js';
 
 const endpoint = (init: Partial<EndpointInit> = {}) => createEndpoint({ address: '10.0.0.1', port: 80, ...init });
@@ -178,6 +178,24 @@ describe('the connections of a channel', () => {
     expect(fake.listed).toEqual([]);
     await expect(connecting).rejects.toThrow('idle or closed');
     await expect(connect()).rejects.toThrow('idle or closed');
+  });
+
+  it('fail while the server allows no streams, on which a call would wait until its deadline', async () => {
+    const { fake, connect } = world();
+    await (await connect()).close();
+    const [
+      {
+        transport: { session },
+      },
+    ] = fake.subchannels as [FakeSubchannel];
+    session.remoteSettings.maxConcurrentStreams = 0;
+    await expect(connect()).rejects.toMatchObject({
+      code: 'EVENKEEL_CONNECT',
+      message: '10.0.0.1:80 allows no HTTP/2 streams at present',
+    });
+    expect(fake.held()).toEqual([]);
+    session.remoteSettings.maxConcurrentStreams = 7;
+    expect((await connect()).capacity).toBe(7);
   });
 });
 

@@ -6,7 +6,7 @@ class Member implements GroupMember {
   streams = 0;
   wasUsed = false;
   readyAtMs: number = Number.POSITIVE_INFINITY;
-  readonly capacity = 1;
+  capacity = 1;
   readonly events: MemberEvents;
 
   constructor(events: MemberEvents) {
@@ -38,6 +38,25 @@ class Fixture {
     });
   }
 }
+
+describe('a group of connections', () => {
+  it('gives no call to one that has no room while another has some', async () => {
+    const { group, members } = new Fixture({ min: 2, max: 3 });
+    members[0]?.events.ready();
+    members[1]?.events.ready();
+    await group.opened;
+    const [first, second] = members as [Member, Member];
+    first.capacity = 0;
+    second.capacity = 2;
+    group.countCapacity();
+    for (let call = 0; call < 2; call++) {
+      expect(group.next()).toBe(second);
+      group.callStarted(second);
+    }
+    members[2]?.events.ready();
+    expect(group.next()).toBe(members[2]);
+  });
+});
 
 describe('a group of connections of which another cannot even begin to open', () => {
   it('goes on with those it has when it lacks some, and tries again after a pause', async () => {
