@@ -9,11 +9,11 @@
  *     --seeds=10                                        so many seeds (three by default)
  *     --effort=0.3                                      a third of the calls
  *   node test/simulation/run.mjs map                    the default against others for 1 to 500 clients, 3 to 100 pods, 50 to 90 %:
- *                                                       tables, and docs/images/simulation-map.svg if nothing is left out
+ *                                                       tables
  *     --clients=1,20 --pods=3,30 --loads=0.5,0.9        only these
  *     --shape=bursty                                    another kind of fleet; --shape=none lists them
  *     --reports                                         servers report their load
- *     --image=map.svg                                   where the picture goes
+ *     --image=map.svg                                   draws a picture of them, too
  *   node test/simulation/run.mjs pickers [part …]       all tables but those, or some: one-client, many-clients, profiles, faults, slow, overload
  *   node test/simulation/run.mjs list                   only the names of the scenarios
  *   node test/simulation/run.mjs --proof                the tests at full counts: five seeds, a few minutes
@@ -108,10 +108,7 @@ if (proof) {
     for (const [name, title] of all) console.log(`${name}: ${title}`);
   } else if (what === 'map') {
     const { map, seeds, effort } = options;
-    // The picture of the docs is that of the whole map.
-    const isWhole = !process.argv.slice(3).some((value) => !/^--(seeds|effort)=/.test(value));
-    const image = map.image ?? (isWhole ? join(images, 'simulation-map.svg') : undefined);
-    await reportMap({ ...map, seeds, effort, interval: bootstrapMedian, image });
+    await reportMap({ ...map, seeds, effort, interval: bootstrapMedian });
   } else {
     if (what === undefined || what === 'fleet') await balance.reportFleet(options);
     if (what === 'even') await balance.reportEven(options);

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createCertificate } from '../../servers/index.js';
@@ -11,7 +12,11 @@ import {
 } from '../../support/programs/programs.js';
 
 const example = fileURLToPath(new URL('../../../examples/mysql', import.meta.url));
-const programs = ['mysql', 'mysql-orms'].flatMap((name) => guidePrograms(name));
+const ownPoolCluster = readFileSync(`${example}/own-pool-cluster.js`, 'utf8');
+const programs = [
+  ...['mysql', 'mysql-orms'].flatMap((name) => guidePrograms(name)),
+  { heading: 'Your own PoolCluster', source: ownPoolCluster, format: 'module' as const },
+];
 const expected: Readonly<Record<string, RegExp>> = {
   '# MySQL and MariaDB: mysql2': /^70\n$/,
   '# MySQL and MariaDB: mysql2, with require': /^70\n$/,
@@ -22,11 +27,11 @@ const expected: Readonly<Record<string, RegExp>> = {
     /^EVENKEEL_CONNECT .*no endpoint can be connected to .*127\.0\.0\.1:\d+.*Access denied for user 'shop'/,
   'Rows one by one': /^50500\n$/,
   TLS: /^TLSv1\.\d\n$/,
-  'Your own PoolCluster': /^70\n$/,
   Knex: /^\{ price: 70 \}\n$/,
   Kysely: /^\{ price: 70 \}\n$/,
   Drizzle: /^\[ \{ price: 10 \} \]\n$/,
   Sequelize: /^30 70\n$/,
+  'Your own PoolCluster': /^\[ \{ price: 70 \} \]\n$/,
 };
 
 const authority = createCertificate({ commonName: 'evenkeel test authority', hosts: [] });
@@ -117,8 +122,7 @@ describe.skipIf(noMariadb)(titled('the guide to MySQL'), () => {
   });
 
   it('Your own PoolCluster: servers leave and return under load, and neither a query nor a transaction fails', async () => {
-    const { source = '' } = programs.find(({ heading }) => heading === 'Your own PoolCluster') ?? {};
-    const [recipe = ''] = source.split('while (nodes.size');
+    const [recipe = ''] = ownPoolCluster.split('while (nodes.size');
     const program = recipe.replace(
       "resolverFrom('mysql-read.shop:3306')",
       '{ watch: ({ update }) => (publish = update, { close() {} }) }',

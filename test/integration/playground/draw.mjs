@@ -1,5 +1,5 @@
 /**
- * Draws docs/images/playground*.png: the page as `npm start` shows it, a picture for each protocol. On a quiet machine; in two minutes.
+ * Draws docs/images/playground-*.png: the page as `npm start` shows it, a picture for each protocol but HTTP. On a quiet machine; in two minutes.
  *
  *   node test/integration/playground/draw.mjs                   all of them
  *   node test/integration/playground/draw.mjs grpc websocket    some
@@ -13,7 +13,6 @@ import { findCommand, installHint, systemPackages } from '../../../scripts/syste
 const root = new URL('../../../', import.meta.url);
 /** What is shown of a protocol: the key of its tab, that of what happens to its pods first, and options of the playground. */
 const pictures = {
-  http: { file: 'playground.png', tab: '2', options: [] },
   grpc: { file: 'playground-grpc.png', tab: '1', action: '+', options: [] },
   mysql: { file: 'playground-mysql.png', tab: '3', action: 'r', options: [] },
   websocket: { file: 'playground-websocket.png', tab: '4', action: '+', options: [] },
