@@ -59,6 +59,11 @@ const RETURN_MS = 10_000;
 /** The least share that a slow endpoint keeps, so that it is found when it is fast again. */
 const LEAST_SHARE = 0.02;
 /**
+ * If an endpoint that lost more of its share than this answers as fast as a fast one, it has probably recovered, so what was known of it
+ * counts as one call. It gets so few calls that otherwise their mean would stay high for minutes.
+ */
+const LEFT_OUT = 0.9;
+/**
  * An endpoint stands out if its latency is above that of a fast one by more than this, as a logarithm (2.2 times), and by this many standard
  * errors. Then it costs as many times more, for pickers that compare costs.
  */
@@ -230,7 +235,10 @@ class RelativeLatencyRule implements LoadRule {
   #learn(numbers: Float64Array, at: number, nowMs: number): void {
     const state = this.#state;
     const idleMs = nowMs - (numbers[at + UPDATED] as number);
-    const before = numbers[at + KNOWN] as number;
+    const hasRecovered =
+      (numbers[at + WITHHELD] as number) > LEFT_OUT &&
+      (state[LATEST] as number) < (state[FAST_LATENCY] as number) + SLOW;
+    const before = hasRecovered ? 1 : (numbers[at + KNOWN] as number);
     const known = Math.min(
       (idleMs > SURVEY_MS ? before * Math.exp(-idleMs / this.#forgottenMs) : before) + 1,
       MAX_KNOWN,

@@ -277,6 +277,36 @@ describe('rotating aperture', () => {
     expect(client.run(1_200).get(failing)).toBeGreaterThan(150);
   });
 
+  it.each([
+    [5, 20],
+    [5, 5],
+    [10, 20],
+  ])(
+    '%i endpoints, a call every %i ms: one that was slow for ten seconds soon has its share again',
+    (count, everyMs) => {
+      const client = new Client(count);
+      const [slow] = client.members as [TestSubchannel];
+      let running: { readonly member: TestSubchannel; readonly startedMs: number; readonly dueMs: number }[] = [];
+      const share = (seconds: number, slowMs: number): number => {
+        let got = 0;
+        const calls = (seconds * 1_000) / everyMs;
+        for (let call = 0; call < calls; call++) {
+          client.nowMs += everyMs;
+          for (const { member, startedMs, dueMs } of running) if (dueMs <= client.nowMs) client.end(member, startedMs);
+          running = running.filter(({ dueMs }) => dueMs > client.nowMs);
+          const member = client.start();
+          if (member === slow) got++;
+          running.push({ member, startedMs: client.nowMs, dueMs: client.nowMs + (member === slow ? slowMs : 15) });
+        }
+        return (got * count) / calls;
+      };
+      share(60, 15);
+      share(10, 200);
+      share(15, 15);
+      expect(share(15, 15)).toBeGreaterThan(0.75);
+    },
+  );
+
   it('keeps its place on the ring when the set grows and shrinks', () => {
     const client = new Client(10);
     client.run(2_000);
