@@ -1,9 +1,9 @@
 import { type Endpoint, endpointAddress, withOtherFirst } from '../endpoint/endpoint.js';
 import { parseServiceHost } from '../resolver/cluster-domain.js';
 import { modeMeaning } from '../resolver/discovery-advice.js';
+import { isSlots } from '../resolver/dns-mode.js';
 import { portsInWords, type ServiceFacts, type ServicePort } from '../resolver/kubernetes/slices/service-ports.js';
 import { serviceAccountIn, sliceReaderManifest } from '../resolver/rbac.js';
-import { isSlots } from '../resolver/single-address.js';
 import { noPod } from '../resolver/target.js';
 import type { Target } from '../resolver/target-grammar.js';
 import { topologyFromEnv } from '../runtime/topology.js';

@@ -3,7 +3,7 @@ import { parseServiceHost } from '../resolver/cluster-domain.js';
 import type { DnsClient } from '../resolver/dns-client.js';
 import { nodeDnsClient } from '../resolver/dns-client.js';
 import { codeOf } from '../resolver/dns-lookup.js';
-import { AddressKind } from '../resolver/single-address.js';
+import { AddressKind } from '../resolver/dns-mode.js';
 import { systemClock } from '../runtime/clock.js';
 import type { ClusterIPFacts, DnsAnswerFacts, DnsFacts, NamespaceFacts } from './report.js';
 

@@ -20,7 +20,7 @@ export type Finding =
   /** The API server answered that there is no EndpointSlice for the name. */
   | { readonly kind: 'absent' }
   /** The API server answered that there is no Service with that name. */
-  | { readonly kind: 'missing'; readonly error: Error }
+  | { readonly kind: 'missing'; readonly error: ResolveError }
   /** EndpointSlices cannot be watched where this process runs, for example on a laptop. */
   | { readonly kind: 'unavailable'; readonly reason: string }
   | { readonly kind: 'failed'; readonly error: Error };

@@ -10,9 +10,9 @@ import { seededRng } from '../../../src/testing/seeded-rng.js';
 import { FakeDnsClient } from '../../support/fixtures/fake-dns-client.js';
 import { RecordingListener } from '../../support/fixtures/recording-listener.js';
 
-const source = readFileSync(new URL('../../../src/resolver/discovery.ts', import.meta.url), 'utf8');
+const source = readFileSync(new URL('../../../src/resolver/discovery-choice.ts', import.meta.url), 'utf8');
 
-/** A line of the table in the head comment of `DiscoveryWatch`; a text too long for one line goes on in the next. */
+/** A line of the table in the comment of `choose`; a text too long for one line goes on in the next. */
 interface Row {
   readonly name: string;
   readonly published: readonly string[];
@@ -152,7 +152,7 @@ class Walk {
 }
 
 describe('the phases of a discovery', () => {
-  it('are listed in the table of its head comment, each once', () => {
+  it('are listed in the table of `choose`, each once', () => {
     expect(table.map(({ name }) => name).join('')).toBe('ABCDEFGH');
     const keys = table.flatMap(({ published, follows }) => published.map((mode) => `${mode} ${follows}`));
     expect(new Set(keys).size).toBe(keys.length);

@@ -278,6 +278,14 @@ describe('no permission', () => {
     expect(listener.reason).toBe(`${noSuchName}; EndpointSlices are not watched: ${forbidden.message}`);
   });
 
+  it('that comes after DNS was found empty becomes part of the reason', async () => {
+    await watch();
+    await turn(20_000);
+    expect(listener.reason).toBe(noSuchName);
+    slices.fail(forbidden);
+    expect(listener.reason).toBe(`${noSuchName}; EndpointSlices are not watched: ${forbidden.message}`);
+  });
+
   it('that is reported after DNS has answered gives an empty set as soon as both are known', async () => {
     await watch();
     await turn(2_500);

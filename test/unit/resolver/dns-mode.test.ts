@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { endpointConnectionAgeMs } from '../../../src/endpoint/connection-age.js';
-import { AddressKind, isSlots, slotMaker } from '../../../src/resolver/single-address.js';
+import { AddressKind, isSlots, slotMaker } from '../../../src/resolver/dns-mode.js';
 import { FakeDnsClient } from '../../support/fixtures/fake-dns-client.js';
 
 const orders = 'orders.shop.svc.cluster.local';
