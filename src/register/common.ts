@@ -11,7 +11,7 @@ export { socketsAreMocked } from '../adapter/http/internals.js';
 export * from '../adapter/http/mocked-dial.js';
 export * from '../adapter/http/origin.js';
 export * from '../adapter/http/pending-request.js';
-export * from '../adapter/http/pod-connection.js';
+export * from '../adapter/http/pod.js';
 export * from '../adapter/http/request-deadline.js';
 export * from '../adapter/http/transport-options.js';
 export * from '../adapter/http/waiting.js';

@@ -15,7 +15,7 @@ import {
 } from '../kit/index.js';
 import { checkTls, type DialErrors, type TlsOption } from './dial.js';
 import { serviceOrigin } from './origin.js';
-import type { PodConnectionParts } from './pod-connection.js';
+import type { PodParts } from './pod.js';
 
 /** The options that both HTTP transports share; each transport documents them among its own. */
 export interface HttpTransportOptions {
@@ -62,7 +62,7 @@ export const httpTransportTable: OptionTable<HttpTransportSettings> = optionTabl
 export function resolveHttpTransport(
   options: HttpTransportOptions,
   { allowH2, errors }: { readonly allowH2: boolean; readonly errors: DialErrors },
-): Omit<PodConnectionParts, 'endpoint'> {
+): Omit<PodParts, 'endpoint'> {
   const settings = httpTransportTable.resolveOwn(options);
   const { origin, tls, connectTimeoutMs, tcpKeepAliveMs, clock, ...own } = settings;
   checkTls(origin, tls);

@@ -16,7 +16,7 @@ import {
   setProtocol,
   withoutFreeSockets,
 } from '../http/internals.js';
-import type { PodLink } from '../http/pod-link.js';
+import type { Pod } from '../http/pod.js';
 import type { PodSignals } from '../http/pod-signals.js';
 import { afterPendingIo, nodeHttp } from '../kit/index.js';
 import { IdleSockets, keepAliveMs } from './idle-sockets.js';
@@ -39,7 +39,7 @@ export interface SocketSeeker {
 export interface PodAgentParts {
   readonly endpoint: Endpoint;
   readonly origin: URL;
-  readonly link: PodLink;
+  readonly pod: Pod<PodAgent>;
   /** The maximum number of sockets to the pod. */
   readonly connections: number;
   readonly keepAliveTimeoutMs: number;
@@ -90,7 +90,7 @@ export class PodAgent extends nodeHttp.Agent {
   }
 
   get signals(): PodSignals {
-    return this.#parts.link.sockets.signals;
+    return this.#parts.pod.socketSet.signals;
   }
 
   /** Whether the socket belongs to the request's caller since an upgrade. */
@@ -101,7 +101,7 @@ export class PodAgent extends nodeHttp.Agent {
   /** A request was lost with its socket. @param unanswered Whether that happened on a reused connection, before any byte of a response. */
   lost(error: Error, unanswered: boolean): void {
     if (unanswered) this.#idle.trial.lost();
-    this.#parts.link.lost(error);
+    this.#parts.pod.lost(error);
   }
 
   /** Takes a request; `http.request` calls this method for each request with this agent. */
@@ -120,7 +120,7 @@ export class PodAgent extends nodeHttp.Agent {
   serve(seeker: SocketSeeker): void {
     if (this.#refuses(seeker)) return;
     const idleMs = this.#idle.newestMs(this.#free);
-    if (idleMs === undefined && !this.#parts.link.sockets.hasSpare) this.#dial(seeker);
+    if (idleMs === undefined && !this.#parts.pod.socketSet.hasSpare) this.#dial(seeker);
     else if (!this.#idle.trial.isPassed && idleMs !== undefined) this.#rest(seeker, this.#idle.trial.deadlineMs);
     else if (idleMs !== undefined && idleMs <= CHECK_AFTER_MS) this.#hand(seeker, undefined);
     else afterPendingIo(() => this.#serveNow(seeker, Number.NEGATIVE_INFINITY));
@@ -138,7 +138,7 @@ export class PodAgent extends nodeHttp.Agent {
   /** Cuts all sockets to the pod, including upgraded ones. */
   cut(): void {
     this.#cut = true;
-    this.#parts.link.cut();
+    this.#parts.pod.cut();
   }
 
   override getName(): string {
@@ -176,8 +176,8 @@ export class PodAgent extends nodeHttp.Agent {
   override keepSocketAlive(duplex: Duplex): boolean {
     const socket = duplex as Socket;
     const request = requestOn(socket);
-    const { link, connections, keepAliveTimeoutMs } = this.#parts;
-    if (this.#closing || link.sockets.open > connections) return false;
+    const { pod, connections, keepAliveTimeoutMs } = this.#parts;
+    if (this.#closing || pod.socketSet.open > connections) return false;
     const hint = request && responseOf(request)?.headers['keep-alive'];
     const limitMs = keepAliveMs(keepAliveTimeoutMs, hint);
     if (limitMs === 0) return false;
@@ -213,8 +213,8 @@ export class PodAgent extends nodeHttp.Agent {
   }
 
   get #isFull(): boolean {
-    const { link, connections } = this.#parts;
-    return link.sockets.open + link.sockets.connecting >= connections;
+    const { pod, connections } = this.#parts;
+    return pod.socketSet.open + pod.socketSet.connecting >= connections;
   }
 
   /**
@@ -229,7 +229,7 @@ export class PodAgent extends nodeHttp.Agent {
       this.#hand(seeker, undefined);
       return;
     }
-    const spare = this.#parts.link.sockets.takeSpare();
+    const spare = this.#parts.pod.socketSet.takeSpare();
     if (spare !== undefined) this.#hand(seeker, spare);
     else if (hasIdle) this.#rest(seeker, untilMs);
     else this.#dial(seeker);
@@ -253,7 +253,7 @@ export class PodAgent extends nodeHttp.Agent {
    * because of a timer or because the pod has left.
    */
   #dialHere(dialled: Dialled): void {
-    this.#parts.link.dial(AsyncResource.bind(dialled));
+    this.#parts.pod.dial(AsyncResource.bind(dialled));
   }
 
   /** Refuses a request that must no longer be sent to this pod, and returns whether it did. */
@@ -281,11 +281,11 @@ export class PodAgent extends nodeHttp.Agent {
 
   /** Keeps an open socket that no request uses. */
   #keep(socket: Socket): void {
-    const { sockets } = this.#parts.link;
-    if (this.#closing || sockets.hasSpare) socket.destroy();
+    const { socketSet } = this.#parts.pod;
+    if (this.#closing || socketSet.hasSpare) socket.destroy();
     else {
       socket.unref();
-      sockets.setAside(socket);
+      socketSet.setAside(socket);
     }
   }
 }

@@ -1,13 +1,7 @@
 import type { Agent } from 'node:http';
 import type { Clock, Endpoint, Rng, Transport } from '../../index.js';
 import type { DialErrors, DialOptions, TlsOption } from '../http/dial.js';
-import {
-  type PodConnectionParts as CommonParts,
-  openPodConnection,
-  type PodConnection,
-  type PodUser,
-} from '../http/pod-connection.js';
-import type { PodLink } from '../http/pod-link.js';
+import { openPod, type Pod, type PodHttpClient, type PodParts } from '../http/pod.js';
 import { httpTransportTable, MAX_TIME_MS, resolveHttpTransport } from '../http/transport-options.js';
 import { type Filled, nodeHttp, numberOption, type OptionTable, optionTable } from '../kit/index.js';
 import { PodAgent } from './pod-agent.js';
@@ -90,13 +84,13 @@ export function nodeHttpTransport(options: NodeHttpTransportOptions): Transport<
 }
 
 /** What a connection to one pod needs. */
-interface PodConnectionParts extends CommonParts {
+interface AgentParts extends PodParts {
   readonly keepAliveTimeoutMs: number;
 }
 
 /** The transport behind `nodeHttpTransport`. `createAgent` uses this class directly, because it needs the Agents of all pods. */
 export class PodTransport implements Transport<PodAgent> {
-  readonly #parts: Omit<PodConnectionParts, 'endpoint'>;
+  readonly #parts: Omit<AgentParts, 'endpoint'>;
   readonly #open = new Set<PodAgent>();
 
   constructor(options: NodeHttpTransportOptions) {
@@ -113,10 +107,9 @@ export class PodTransport implements Transport<PodAgent> {
     return this.#parts.dial;
   }
 
-  async connect(endpoint: Endpoint, signal: AbortSignal): Promise<PodConnection<PodAgent>> {
+  async connect(endpoint: Endpoint, signal: AbortSignal): Promise<Pod<PodAgent>> {
     const parts = { ...this.#parts, endpoint };
-    const capacity = (): number => parts.connections;
-    const connection = await openPodConnection(parts, { capacity, user: (link) => new AgentUser(parts, link) }, signal);
+    const connection = await openPod<PodAgent>(parts, (pod) => new AgentClient(parts, pod), signal);
     const { handle } = connection;
     this.#open.add(handle);
     void connection.closed.then(() => this.#open.delete(handle));
@@ -124,21 +117,23 @@ export class PodTransport implements Transport<PodAgent> {
   }
 }
 
-function connectionParts(options: NodeHttpTransportOptions): Omit<PodConnectionParts, 'endpoint'> {
+function connectionParts(options: NodeHttpTransportOptions): Omit<AgentParts, 'endpoint'> {
   const { keepAliveTimeoutMs } = transportTable.resolve(options);
   return { ...resolveHttpTransport(options, { allowH2: false, errors: dialErrors }), keepAliveTimeoutMs };
 }
 
 /** One pod for `node:http`: a keep-alive Agent whose sockets go to the pod's address. */
-class AgentUser implements PodUser<PodAgent> {
+class AgentClient implements PodHttpClient<PodAgent> {
   readonly handle: PodAgent;
+  readonly capacity: number;
   readonly #origin: URL;
-  readonly #link: PodLink;
+  readonly #pod: Pod<PodAgent>;
 
-  constructor({ endpoint, dial, connections, keepAliveTimeoutMs, clock }: PodConnectionParts, link: PodLink) {
+  constructor({ endpoint, dial, connections, keepAliveTimeoutMs, clock }: AgentParts, pod: Pod<PodAgent>) {
     this.#origin = dial.origin;
-    this.#link = link;
-    this.handle = new PodAgent({ endpoint, origin: dial.origin, link, connections, keepAliveTimeoutMs, clock });
+    this.#pod = pod;
+    this.capacity = connections;
+    this.handle = new PodAgent({ endpoint, origin: dial.origin, pod, connections, keepAliveTimeoutMs, clock });
   }
 
   getStatus(path: string, signal: AbortSignal): Promise<number | undefined> {
@@ -154,7 +149,7 @@ class AgentUser implements PodUser<PodAgent> {
 
   finish(): Promise<void> {
     this.handle.stop();
-    return this.#link.finished();
+    return this.#pod.finished();
   }
 
   cut(): void {

@@ -8,7 +8,7 @@ const CAPPED_MS = 5_000;
  * After a while one more connection is tried; if it opens, twice as many are tried, and so on up to the limit.
  *
  * A database counts its connections, so a success proves nothing about the next attempt. An HTTP pod that refuses connections has a full
- * backlog, and has room for all once it accepts one: `PodLink` lifts its limit then.
+ * backlog, and has room for all once it accepts one: `Pod` (adapter/http) lifts its limit then.
  */
 export class ConnectionCap {
   readonly #clock: Clock;

@@ -11,14 +11,7 @@ import {
 } from '../../index.js';
 import { explainHttp2Answer, explainSilentEnd } from '../http/answer.js';
 import { asDialError, type DialErrors, type Dialled, type DialOptions, dialler } from '../http/dial.js';
-import {
-  openPodConnection,
-  type PodConnection,
-  type PodConnectionParts,
-  type PodUse,
-  type PodUser,
-} from '../http/pod-connection.js';
-import type { PodLink } from '../http/pod-link.js';
+import { openPod, type Pod, type PodHttpClient, type PodParts } from '../http/pod.js';
 import { httpTransportTable, resolveHttpTransport } from '../http/transport-options.js';
 import { endpointAppProtocol, H2C, optionError, optionTable } from '../kit/index.js';
 import { delayEnd, Http2Pool, PING_MS } from './http2.js';
@@ -46,7 +39,7 @@ const transportTable = optionTable<UndiciTransportSettings>('options', {
 });
 
 /** What a connection to one pod needs. */
-interface UndiciPodParts extends PodConnectionParts {
+interface UndiciPodParts extends PodParts {
   /** Options that are passed on to undici's Pool. */
   readonly pool: Pool.Options;
   /** How many requests over HTTP/2 may run at once, all on one socket. */
@@ -80,7 +73,7 @@ export class PodTransport implements Transport<Pool> {
   readonly #parts: Omit<UndiciPodParts, 'endpoint'>;
   readonly #opened: (pool: Pool) => void;
   /** The connection to each pod, by its Pool, while it is open. */
-  readonly #connections = new Map<Pool, PodConnection<Pool>>();
+  readonly #connections = new Map<Pool, Pod<Pool>>();
 
   /** @param opened Called with every pool, so that its events can be forwarded. */
   constructor(options: UndiciTransportOptions, opened: (pool: Pool) => void) {
@@ -93,14 +86,14 @@ export class PodTransport implements Transport<Pool> {
     return this.#parts.dial;
   }
 
-  async connect(endpoint: Endpoint, signal: AbortSignal): Promise<PodConnection<Pool>> {
+  async connect(endpoint: Endpoint, signal: AbortSignal): Promise<Pod<Pool>> {
     const probesH2c = this.#parts.probesForH2c(endpoint);
     const parts = { ...(probesH2c ? withHttp2(this.#parts) : this.#parts), endpoint };
-    const use: PodUse<Pool> = {
-      capacity: (first) => (isHttp2(first) ? parts.maxConcurrentStreams : parts.connections),
-      user: (link, first) => (isHttp2(first) ? http2User(parts, link) : http1User(parts, link)),
-    };
-    const connection = await openPodConnection(parts, use, signal);
+    const connection = await openPod<Pool>(
+      parts,
+      (pod, first) => (isHttp2(first) ? http2Client(parts, pod) : http1Client(parts, pod)),
+      signal,
+    );
     this.#connections.set(connection.handle, connection);
     void connection.closed.then(() => this.#connections.delete(connection.handle));
     for (const pool of poolsOf(connection.handle)) this.#opened(pool);
@@ -188,60 +181,61 @@ function poolOptions(settings: UndiciTransportSettings): Pool.Options {
 const limitOf = (connections: number): number | null => (Number.isFinite(connections) ? connections : null);
 
 /** Creates the Pool of a pod that speaks HTTP/1.1: its origin is the Service, and its sockets go to the pod's address. */
-function http1User(parts: UndiciPodParts, link: PodLink): PodUser<Pool> {
+function http1Client(parts: UndiciPodParts, pod: Pod<Pool>): PodHttpClient<Pool> {
   const { connections, pool, dial } = parts;
-  const connect = connectorOf(link, (socket) => {
+  const connect = connectorOf(pod, (socket) => {
     if (isHttp2(socket)) delayEnd(socket);
   });
   const options = { ...pool, connect, connections: limitOf(connections) };
-  return poolUser(parts, link, [new PodPool(dial.origin, options, link.sockets.signals)]);
+  return poolClient(parts, pod, connections, [new PodPool(dial.origin, options, pod.socketSet.signals)]);
 }
 
 /**
  * Creates the Pools of a pod that speaks HTTP/2: one with a single connection of many streams, and one for requests that must not use
  * HTTP/2.
  */
-function http2User(parts: UndiciPodParts, link: PodLink): PodUser<Pool> {
+function http2Client(parts: UndiciPodParts, pod: Pod<Pool>): PodHttpClient<Pool> {
   const { connections, pool, dial, endpoint } = parts;
   const dialHttp1 = dialler(endpoint, { ...dial, allowH2: false });
   const allowed = (streams: number, isFirst: boolean): void => {
-    if (streams > 0) link.limit(Math.min(streams, parts.maxConcurrentStreams));
-    else if (!isFirst) link.leave();
+    if (streams > 0) pod.limit(Math.min(streams, parts.maxConcurrentStreams));
+    else if (!isFirst) pod.leave();
     else {
       // undici would keep the requests that wait for the session until it allows some.
       const why = `${endpointAddress(endpoint)} allows no HTTP/2 streams at present`;
       const error = asDialError(new errors.SocketError(why));
-      link.takesNone(error);
+      pod.takesNone(error);
       void sessions.destroy(error).catch(() => {});
     }
   };
   const opened = (socket: Socket): void => {
     if (isHttp2(socket)) sessions.addSession(socket, allowed);
     // The pod was replaced by one that speaks HTTP/1.1 only, and needs connections of another kind.
-    else link.leave();
+    else pod.leave();
   };
   const http1Options: Pool.Options = {
     ...pool,
     allowH2: false,
     connections: limitOf(connections),
-    connect: (_options, supplied) => dialFor(link, () => {}, supplied, dialHttp1),
+    connect: (_options, supplied) => dialFor(pod, () => {}, supplied, dialHttp1),
   };
-  const http1 = new PodPool(dial.origin, http1Options, link.sockets.signals);
+  const http1 = new PodPool(dial.origin, http1Options, pod.socketSet.signals);
   const factory = (origin: URL, own: Pool.Options): PodClient => new PodClient(origin, own);
-  const options = { ...pool, connect: connectorOf(link, opened), connections: 1, factory };
-  const sessions = new Http2Pool(dial.origin, options, http1, link.sockets.signals);
+  const options = { ...pool, connect: connectorOf(pod, opened), connections: 1, factory };
+  const sessions = new Http2Pool(dial.origin, options, http1, pod.socketSet.signals);
   // The real clock is used even in tests, because undici's PINGs follow real time.
-  const stopWatch = sessions.watchSilence(systemClock, () => link.sockets.dropSpare());
-  return poolUser(parts, link, [sessions, http1], stopWatch);
+  const stopWatch = sessions.watchSilence(systemClock, () => pod.socketSet.dropSpare());
+  return poolClient(parts, pod, parts.maxConcurrentStreams, [sessions, http1], stopWatch);
 }
 
 /** @param pools The pod's Pool, and the Pool to which it passes some requests on. */
-function poolUser(
+function poolClient(
   { dial: { origin } }: UndiciPodParts,
-  link: PodLink,
+  pod: Pod<Pool>,
+  capacity: number,
   pools: readonly [Pool, ...Pool[]],
   finished: () => void = () => {},
-): PodUser<Pool> {
+): PodHttpClient<Pool> {
   const [handle] = pools;
   let settleCut!: () => void;
   const wasCut = new Promise<void>((resolve) => {
@@ -249,6 +243,7 @@ function poolUser(
   });
   return {
     handle,
+    capacity,
     async getStatus(path, signal) {
       const { statusCode, body } = await handle.request({ origin, path, method: 'GET', signal });
       await body.dump();
@@ -259,13 +254,13 @@ function poolUser(
       // waits for the previous one on its socket. Seen in 7.30 and 8.12.
       await Promise.race([Promise.all(pools.map((pool) => pool.close().catch(() => {}))), wasCut]);
       // undici's Pool no longer counts upgraded connections, but evenkeel still waits for them.
-      await link.finished();
+      await pod.finished();
       finished();
     },
     cut() {
       const error = new errors.ClientDestroyedError();
       for (const pool of pools) void pool.destroy(error).catch(() => {});
-      link.cut(error);
+      pod.cut(error);
       settleCut();
     },
   };
@@ -275,16 +270,16 @@ function poolUser(
  * Returns a connector that gives a Pool the spare socket, or a new one; `opened` gets the socket first. Its callback must not run before
  * the connector has returned.
  */
-function connectorOf(link: PodLink, opened: (socket: Socket) => void): buildConnector.connector {
+function connectorOf(pod: Pod<Pool>, opened: (socket: Socket) => void): buildConnector.connector {
   return (_options, supplied) => {
-    if (!link.sockets.hasSpare) {
-      dialFor(link, opened, supplied);
+    if (!pod.socketSet.hasSpare) {
+      dialFor(pod, opened, supplied);
       return;
     }
     queueMicrotask(() => {
-      const socket = link.sockets.takeSpare();
+      const socket = pod.socketSet.takeSpare();
       if (socket === undefined) {
-        dialFor(link, opened, supplied);
+        dialFor(pod, opened, supplied);
         return;
       }
       opened(socket);
@@ -294,12 +289,12 @@ function connectorOf(link: PodLink, opened: (socket: Socket) => void): buildConn
 }
 
 function dialFor(
-  link: PodLink,
+  pod: Pod<Pool>,
   opened: (socket: Socket) => void,
   supplied: buildConnector.Callback,
   dial?: (dialled: Dialled) => Socket,
 ): void {
-  link.dial((error, socket) => {
+  pod.dial((error, socket) => {
     if (error === undefined) {
       opened(socket);
       supplied(null, socket);

@@ -1,7 +1,7 @@
 import type { AgentOptions, ClientRequest } from 'node:http';
 import { expect, it, vi } from 'vitest';
 import { addRequest } from '../../../../src/adapter/http/internals.js';
-import type { PodLink } from '../../../../src/adapter/http/pod-link.js';
+import type { Pod } from '../../../../src/adapter/http/pod.js';
 import { PodAgent } from '../../../../src/adapter/node-http/pod-agent.js';
 import { createEndpoint } from '../../../../src/endpoint/endpoint.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';
@@ -10,7 +10,7 @@ it('an Agent keeps its options without Node copying them for every request', () 
   const agent = new PodAgent({
     endpoint: createEndpoint({ address: '10.0.0.1', port: 80 }),
     origin: new URL('http://orders.shop'),
-    link: {} as PodLink,
+    pod: {} as Pod<PodAgent>,
     connections: 8,
     keepAliveTimeoutMs: 60_000,
     clock: new FakeClock(),

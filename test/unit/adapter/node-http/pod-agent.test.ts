@@ -2,18 +2,18 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { Socket } from 'node:net';
 import { expect, it } from 'vitest';
 import type { Dialled } from '../../../../src/adapter/http/dial.js';
-import type { PodLink } from '../../../../src/adapter/http/pod-link.js';
+import type { Pod } from '../../../../src/adapter/http/pod.js';
 import { PodAgent } from '../../../../src/adapter/node-http/pod-agent.js';
 import { createEndpoint } from '../../../../src/endpoint/endpoint.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';
 
 it('a request moves on in its own async context, whatever ended its dial', () => {
   const dials: Dialled[] = [];
-  const link = { sockets: { hasSpare: false }, dial: (dialled: Dialled) => void dials.push(dialled) };
+  const pod = { socketSet: { hasSpare: false }, dial: (dialled: Dialled) => void dials.push(dialled) };
   const agent = new PodAgent({
     endpoint: createEndpoint({ address: '10.0.0.1', port: 80 }),
     origin: new URL('http://orders.shop'),
-    link: link as unknown as PodLink,
+    pod: pod as unknown as Pod<PodAgent>,
     connections: 8,
     keepAliveTimeoutMs: 60_000,
     clock: new FakeClock(),

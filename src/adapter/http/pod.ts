@@ -1,19 +1,35 @@
 import { Socket } from 'node:net';
-import { type Clock, type Endpoint, endpointAddress, type Rng, type Timer } from '../../index.js';
-import { isPerEndpointError } from '../kit/index.js';
-import { type Dialled, dialLeftError, isPodLeftError, isProtocolError } from './dial.js';
+import type { ConnectionOptions } from 'node:tls';
+import { type Clock, type Connection, type Endpoint, endpointAddress, type Rng, type Timer } from '../../index.js';
+import { Closing, isPerEndpointError, isSameIdentity, ValueWatch } from '../kit/index.js';
+import { shownCertificate } from './client-certificate.js';
+import { type Dialled, type DialOptions, dialLeftError, dialler, isPodLeftError, isProtocolError } from './dial.js';
 import { isTlsError, PodSockets } from './pod-sockets.js';
 
-/** What a `PodLink` needs. */
-export interface PodLinkParts {
+/** What is needed to reach one pod. */
+export interface PodParts {
   readonly endpoint: Endpoint;
-  readonly dial: (dialled: Dialled) => Socket;
-  /** How many requests the pod takes at once while it works, as far as that is known when its first socket is open. */
-  readonly capacity: number;
+  readonly dial: DialOptions;
+  /** The most sockets to the pod, and so the most concurrent requests over HTTP/1.1. */
+  readonly connections: number;
+  readonly healthPath: string | undefined;
+  /** Milliseconds between two calls of a `tls` function while the connection to the pod is open; Infinity = never. */
+  readonly credentialsRefreshMs: number;
   readonly clock: Clock;
   readonly rng: Rng;
-  /** Called when the pod is gone: `closed` has settled, and the adapter must close what it still holds. */
-  gone(): void;
+}
+
+/** The HTTP client of an adapter, which uses the sockets of one pod. */
+export interface PodHttpClient<C> {
+  readonly handle: C;
+  /** How many requests the pod takes at once while it works, as far as that is known when its first socket is open. */
+  readonly capacity: number;
+  /** Sends a GET for `path` and resolves with the status once the response is complete. */
+  getStatus(path: string, signal: AbortSignal): Promise<number | undefined>;
+  /** Makes the client accept no new request and let running ones finish; resolves when no socket is left. Never rejects. */
+  finish(): Promise<void>;
+  /** Cuts the client's running requests, even while `finish` is pending. */
+  cut(): void;
 }
 
 /** The shortest time, in ms, between two sockets that are opened ahead of the next request because the pod closed an idle one. */
@@ -38,38 +54,63 @@ const COUNT_LASTS_MS = 100;
 /** Error codes that are about our own machine, not the pod: no file descriptor, port or memory is left for another socket. */
 const LOCAL_CODES: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EADDRNOTAVAIL', 'EACCES']);
 
-/** Opens the first socket to a pod. Rejects with the reason of a failure; after an abort no socket stays open. */
-export function dialFirst(dial: (dialled: Dialled) => Socket, signal: AbortSignal): Promise<Socket> {
-  return new Promise((resolve, reject) => {
-    if (signal.aborted) {
-      reject(signal.reason);
-      return;
-    }
-    const onAbort = (): void => {
-      reject(signal.reason);
-      socket.destroy();
-    };
-    const socket = dial((error, opened) => {
-      signal.removeEventListener('abort', onAbort);
-      opened.unref();
-      if (error !== undefined) reject(error);
-      else resolve(opened);
-    });
-    // No request waits for this socket yet, so it must not keep the process alive.
-    socket.unref();
-    signal.addEventListener('abort', onAbort, { once: true });
+/** How a `Pod` opens its sockets, and what it knows of them. */
+export type SocketsOfPod = Pick<PodParts, 'endpoint' | 'healthPath' | 'clock' | 'rng'> & {
+  readonly dial: (dialled: Dialled) => Socket;
+  /** Notices when the certificates that the sockets are opened with have been renewed. */
+  readonly certificates?: ValueWatch<ConnectionOptions> | undefined;
+};
+
+/**
+ * Opens the first socket to a pod, before the first request needs it. Rejects with the reason of a failure; after an abort no socket stays
+ * open.
+ *
+ * @param clientOf Creates the client that uses the pod's sockets; the protocol was negotiated on the first one.
+ */
+export async function openPod<C>(
+  parts: PodParts,
+  clientOf: (pod: Pod<C>, first: Socket) => PodHttpClient<C>,
+  signal: AbortSignal,
+): Promise<Pod<C>> {
+  const certificates = watchCertificates(parts);
+  const options = certificates === undefined ? parts.dial : { ...parts.dial, tls: () => certificates.read() };
+  const dial = dialler(parts.endpoint, options);
+  try {
+    const first = await dialFirst(dial, signal);
+    if (certificates !== undefined) await shownCertificate(first, options.connectTimeoutMs, signal);
+    return new Pod(first, { ...parts, dial, certificates }, clientOf);
+  } catch (error) {
+    certificates?.close();
+    throw error;
+  }
+}
+
+/** Watches the result of the `tls` function; undefined if there is no function or it is not to be called again. */
+function watchCertificates(parts: PodParts): ValueWatch<ConnectionOptions> | undefined {
+  const { endpoint, dial, credentialsRefreshMs, clock, rng } = parts;
+  const { tls, origin } = dial;
+  if (typeof tls !== 'function' || origin.protocol !== 'https:' || !Number.isFinite(credentialsRefreshMs))
+    return undefined;
+  return new ValueWatch({
+    clock,
+    rng,
+    refreshMs: credentialsRefreshMs,
+    read: () => tls(endpoint),
+    isSame: isSameIdentity,
   });
 }
 
 /**
- * Judges one pod by its sockets: how many requests it can take, whether it is leaving, whether it is gone. An HTTP client uses the sockets;
- * this class only opens, counts and watches them.
+ * One pod over HTTP: opens, counts and watches the sockets that an HTTP client uses, and judges the pod by them: how many requests it can
+ * take, whether it is leaving, whether it is gone.
  */
-export class PodLink {
-  readonly sockets: PodSockets;
+export class Pod<C> implements Connection<C> {
+  readonly socketSet: PodSockets;
   readonly closed: Promise<Error | undefined>;
   readonly leaving: Promise<void>;
-  readonly #parts: PodLinkParts;
+  readonly outdated?: Promise<void>;
+  readonly #parts: SocketsOfPod;
+  readonly #client: PodHttpClient<C>;
   /** How many requests the pod takes at once now. */
   #capacity: number;
   /** How many requests the pod takes at once while it works. */
@@ -83,7 +124,6 @@ export class PodLink {
   #checking = false;
   /** The error of a request that was lost with its socket while other sockets to the pod were still open. */
   #suspectError: Error | undefined;
-  #closing = false;
   /** Whether the pod has left the Service. */
   #left = false;
   /** Whether all connections to the pod are closed and it accepts no other. */
@@ -97,11 +137,19 @@ export class PodLink {
   #settleClosed!: (error: Error | undefined) => void;
   #settleLeaving!: () => void;
 
+  readonly #closing = new Closing(
+    () => {
+      this.#stop();
+      return this.#client.finish();
+    },
+    () => this.#client.cut(),
+  );
+
   /**
    * @param first The open socket for the first request. No reference to it is kept, because Node keeps the last request of a socket alive
    * even after the socket was destroyed.
    */
-  constructor(first: Socket, parts: PodLinkParts) {
+  constructor(first: Socket, parts: SocketsOfPod, clientOf: (pod: Pod<C>, first: Socket) => PodHttpClient<C>) {
     this.#parts = parts;
     this.closed = new Promise((resolve) => {
       this.#settleClosed = resolve;
@@ -109,16 +157,30 @@ export class PodLink {
     this.leaving = new Promise((resolve) => {
       this.#settleLeaving = resolve;
     });
-    this.#capacity = parts.capacity;
-    this.#fullCapacity = parts.capacity;
+    const { certificates } = parts;
+    if (certificates !== undefined) {
+      this.outdated = certificates.outdated;
+      void this.closed.then(() => certificates.close());
+    }
     this.#reopenedAtMs = parts.clock.now();
-    this.sockets = new PodSockets(parts.dial, (failure) => this.#emptied(failure));
-    this.sockets.add(first);
-    this.sockets.setAside(first);
+    this.socketSet = new PodSockets(parts.dial, (failure) => this.#emptied(failure));
+    this.socketSet.add(first);
+    this.socketSet.setAside(first);
+    this.#client = clientOf(this, first);
+    this.#capacity = this.#client.capacity;
+    this.#fullCapacity = this.#capacity;
+  }
+
+  get handle(): C {
+    return this.#client.handle;
   }
 
   get capacity(): number {
     return this.#capacity;
+  }
+
+  get sockets(): number {
+    return this.socketSet.open;
   }
 
   watchCapacity(changed: () => void): void {
@@ -144,13 +206,13 @@ export class PodLink {
 
   #dialNow(dialled: Dialled, dial: ((dialled: Dialled) => Socket) | undefined): void {
     const receivedBefore = this.#countReceived();
-    const socket = this.sockets.connect((error, opened) => {
+    const socket = this.socketSet.connect((error, opened) => {
       // The dialed socket is removed rather than the opened one, which may be the TLS socket around it.
       this.#awaited.delete(socket);
       // The pod is judged before the request learns the result, so that a retry already takes the judgment into account.
       if (error === undefined) this.#accepted();
       else if (!isPodLeftError(error) && !isProtocolError(error)) {
-        this.#refused(error, this.sockets.received > receivedBefore, dial === undefined);
+        this.#refused(error, this.socketSet.received > receivedBefore, dial === undefined);
       }
       dialled(error, opened);
       const queued = this.#queued.shift();
@@ -166,7 +228,7 @@ export class PodLink {
     const nowMs = this.#parts.clock.now();
     if (nowMs - this.#receivedCountedMs >= COUNT_LASTS_MS) {
       this.#receivedCountedMs = nowMs;
-      this.#received = this.sockets.received;
+      this.#received = this.socketSet.received;
     }
     return this.#received;
   }
@@ -180,7 +242,7 @@ export class PodLink {
   /** Ends all connections to the pod at once. */
   cut(error?: Error): void {
     this.#cancelDials(error ?? new Error('the connection was cut'));
-    this.sockets.destroyAll(error);
+    this.socketSet.destroyAll(error);
   }
 
   #cancelDials(error: Error): void {
@@ -195,16 +257,30 @@ export class PodLink {
     this.#left = false;
   }
 
+  /**
+   * Checks the pod: GETs `healthPath` and expects a status below 400; without `healthPath`, checks whether the pod accepts a connection.
+   */
+  async ping(signal: AbortSignal): Promise<void> {
+    const path = this.#parts.healthPath;
+    signal.throwIfAborted();
+    if (path === undefined) {
+      await this.#connectProbe(signal);
+      return;
+    }
+    const status = await this.#client.getStatus(path, signal);
+    if (status === undefined || status >= 400) throw new Error(`${path.replace(/\?.*/s, '?…')} answered ${status}`);
+  }
+
   /** Checks whether the pod accepts a connection. The socket is kept as the spare one if there is none yet. */
-  connectProbe(signal: AbortSignal): Promise<void> {
+  #connectProbe(signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.sockets.connectAhead((error, socket) => {
+      this.socketSet.connectAhead((error, socket) => {
         if (error !== undefined) {
           reject(error);
           return;
         }
-        if (this.#closing || this.sockets.hasSpare) socket.destroy();
-        else this.sockets.setAside(socket);
+        if (this.#closing.hasBegun || this.socketSet.hasSpare) socket.destroy();
+        else this.socketSet.setAside(socket);
         resolve();
       }, signal);
     });
@@ -215,18 +291,18 @@ export class PodLink {
    * known sends the pod one request at a time. One rather than none, because waiting callers are woken when a call ends.
    */
   lost(error: Error): void {
-    if (this.#closing || this.#checking) return;
-    if (this.sockets.open > 0) {
+    if (this.#closing.hasBegun || this.#checking) return;
+    if (this.socketSet.open > 0) {
       this.#suspectError = error;
       return;
     }
-    if (this.sockets.connecting > 0) return; // the connecting socket will show whether the pod works
-    if (this.sockets.received === this.#receivedAtCheck) {
+    if (this.socketSet.connecting > 0) return; // the connecting socket will show whether the pod works
+    if (this.socketSet.received === this.#receivedAtCheck) {
       // The pod has sent no byte since the last check, so it counts as gone: otherwise checks could go on forever.
       this.#gone(error);
       return;
     }
-    this.#receivedAtCheck = this.sockets.received;
+    this.#receivedAtCheck = this.socketSet.received;
     this.#checking = true;
     this.#setCapacity(1);
     this.#reopen();
@@ -234,7 +310,7 @@ export class PodLink {
 
   /** The pod takes no request on a connection that was just opened, so it counts as one that cannot be connected to. */
   takesNone(error: Error): void {
-    if (!this.#closing) this.#gone(error);
+    if (!this.#closing.hasBegun) this.#gone(error);
   }
 
   /** The pod wants no more requests: it gets no new call, and its running calls finish. */
@@ -242,17 +318,21 @@ export class PodLink {
     this.#settleLeaving();
   }
 
+  close(signal?: AbortSignal): Promise<void> {
+    return this.#closing.close(signal);
+  }
+
   /** Stops opening sockets and judging the pod, because the connection to the pod is being closed. */
-  stop(): void {
-    this.#closing = true;
+  #stop(): void {
+    this.#parts.certificates?.close();
     this.#reopenTimer?.cancel();
     this.#cappedTimer?.cancel();
-    this.sockets.dropSpare();
+    this.socketSet.dropSpare();
   }
 
   /** Resolves when no socket to the pod is left; the connection is then closed in order. */
   async finished(): Promise<void> {
-    await this.sockets.allClosed();
+    await this.socketSet.allClosed();
     this.#settleClosed(undefined);
   }
 
@@ -260,7 +340,7 @@ export class PodLink {
   #gone(error: Error): void {
     this.#isGone = true;
     this.#settleClosed(error);
-    this.#parts.gone();
+    void this.close();
   }
 
   #setCapacity(capacity: number): void {
@@ -281,8 +361,8 @@ export class PodLink {
    * machine is at its limit, and more connections would make that worse. With `caps` the pod is limited to the connections it has.
    */
   #refused(error: Error, receiving: boolean, caps = true): void {
-    if (this.#closing) return;
-    if (this.sockets.open === 0) {
+    if (this.#closing.hasBegun) return;
+    if (this.socketSet.open === 0) {
       // The pod counts as gone even while other sockets to it connect: callers without another pod could otherwise keep it in this state
       // forever.
       this.#gone(error);
@@ -291,7 +371,7 @@ export class PodLink {
     const code = (error as NodeJS.ErrnoException).code ?? '';
     if (isPerEndpointError(error) || LOCAL_CODES.has(code) || (receiving && code !== 'ECONNREFUSED')) {
       if (!caps) return;
-      this.#setCapacity(this.sockets.open);
+      this.#setCapacity(this.socketSet.open);
       this.#cappedTimer?.cancel();
       this.#cappedTimer = this.#parts.clock.timer(() => this.#accepted(), CAPPED_MS);
     } else this.#settleLeaving();
@@ -299,7 +379,7 @@ export class PodLink {
 
   /** The last socket to the pod ended. After an ordinary end (it was idle, or we closed it) the next request may open another. */
   #emptied(failure: Error | undefined): void {
-    if (this.#closing || this.#checking) return;
+    if (this.#closing.hasBegun || this.#checking) return;
     const suspect = failure ?? this.#suspectError;
     if (failure !== undefined && isTlsError(failure)) {
       // With TLS 1.3 a pod rejects our certificate only once the connection is open, so the next connection would end in the same way.
@@ -315,7 +395,7 @@ export class PodLink {
     this.#reopenTimer?.cancel();
     this.#reopenTimer = clock.timer(
       () => {
-        if (this.sockets.open + this.sockets.connecting === 0) this.#reopen();
+        if (this.socketSet.open + this.socketSet.connecting === 0) this.#reopen();
       },
       Math.max(0, dueMs),
     );
@@ -324,12 +404,12 @@ export class PodLink {
   #reopen(): void {
     this.#reopenTimer?.cancel();
     this.#reopenedAtMs = this.#parts.clock.now();
-    this.sockets.connectAhead((error, socket) => {
+    this.socketSet.connectAhead((error, socket) => {
       if (error !== undefined) this.#refused(error, false);
-      else if (this.#closing) socket.destroy();
+      else if (this.#closing.hasBegun) socket.destroy();
       else {
         this.#accepted();
-        this.sockets.setAside(socket);
+        this.socketSet.setAside(socket);
       }
     });
   }
@@ -340,5 +420,28 @@ function rejected(endpoint: Endpoint, cause: Error & { readonly code?: unknown; 
   const { code, reason = cause.message.trim() } = cause;
   return Object.assign(new Error(`${endpointAddress(endpoint)} ended the TLS connection: ${reason}`, { cause }), {
     code,
+  });
+}
+
+/** Opens the first socket to a pod. Rejects with the reason of a failure; after an abort no socket stays open. */
+function dialFirst(dial: (dialled: Dialled) => Socket, signal: AbortSignal): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) {
+      reject(signal.reason);
+      return;
+    }
+    const onAbort = (): void => {
+      reject(signal.reason);
+      socket.destroy();
+    };
+    const socket = dial((error, opened) => {
+      signal.removeEventListener('abort', onAbort);
+      opened.unref();
+      if (error !== undefined) reject(error);
+      else resolve(opened);
+    });
+    // No request waits for this socket yet, so it must not keep the process alive.
+    socket.unref();
+    signal.addEventListener('abort', onAbort, { once: true });
   });
 }
