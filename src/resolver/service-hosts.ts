@@ -106,7 +106,7 @@ export class ServiceHosts {
    * Whether the host of `origin` is a Service. If a promise is returned, it never rejects, and settles within the timeout. Throws if the
    * function in the option `services` throws.
    */
-  judge(origin: URL): boolean | Promise<boolean> {
+  isService(origin: URL): boolean | Promise<boolean> {
     const ruled = typeof this.#rule === 'function' ? checked(this.#rule(origin)) : undefined;
     if (this.#closed || ruled === false) return false;
     const isOpen = ruled === undefined && typeof this.#rule !== 'object';
@@ -119,7 +119,7 @@ export class ServiceHosts {
 
   /**
    * Returns the full name of a Service's host. All ways to write the host of one Service result in the same name. It may only be called
-   * for hosts that `judge` has found to be Services.
+   * for hosts that `isService` has found to be Services.
    */
   nameOf({ hostname }: { readonly hostname: string }): string {
     return absoluteName(withoutDot(hostname), this.#cluster);

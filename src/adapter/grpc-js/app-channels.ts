@@ -129,13 +129,13 @@ class AppResolver implements experimental.Resolver {
     this.#isDestroyed = false;
     if (this.#isService) this.#service.updateResolution();
     if (this.#isService || this.#isLookingUp) return;
-    const verdict = this.#hosts.judge(this.#url);
+    const verdict = this.#hosts.isService(this.#url);
     if (typeof verdict === 'boolean') {
       this.#resolve(verdict);
       return;
     }
     this.#isLookingUp = true;
-    // The promise of `judge` never rejects.
+    // The promise of `isService` never rejects.
     void verdict.then((isService) => {
       this.#isLookingUp = false;
       if (!this.#isDestroyed) this.#resolve(isService);

@@ -2,6 +2,7 @@ import type { Balancer, BalancerSnapshot } from '../../index.js';
 import { asError, ownProperties, type ServiceHostSnapshot, ServiceHosts } from '../kit/index.js';
 import type { ResolvedAppOptions } from './app-options.js';
 import { type BalancedService, BalancedServices, type ServiceClient } from './balanced-services.js';
+import { socketsAreMocked } from './internals.js';
 
 /** The state of a dispatcher or of agents that serve a whole app: plain JSON, created on demand. */
 export interface AppSnapshot {
@@ -33,7 +34,7 @@ const MAX_PENDING = 20_000;
 /** The Services that an app calls: decides which hosts are Services, and keeps one client for each Service. */
 export class AppServices<C extends ServiceClient & { readonly balancer: Balancer<never> | Balancer<object> }> {
   /** Whether DNS alone decides which hosts are Services. */
-  readonly queriesDns: boolean;
+  readonly #queriesDns: boolean;
   readonly #hosts: ServiceHosts;
   readonly #services: BalancedServices<C>;
   /** The Services by the text of an origin, as requests spell it. */
@@ -46,7 +47,7 @@ export class AppServices<C extends ServiceClient & { readonly balancer: Balancer
   readonly #optionsFailed: ((error: Error) => void) | undefined;
 
   constructor(options: Omit<ResolvedAppOptions<unknown>, 'optionsOf'>) {
-    this.queriesDns = options.services === undefined;
+    this.#queriesDns = options.services === undefined;
     this.#optionsFailed = ownProperties(options).optionsFailed;
     this.#hosts = new ServiceHosts({ ...options, dns: options.discovery?.dns });
     this.#services = new BalancedServices({ ...options, left: (service) => this.#forget(service) });
@@ -65,25 +66,23 @@ export class AppServices<C extends ServiceClient & { readonly balancer: Balancer
     return this.#services.all;
   }
 
-  /** Returns the Service of an origin's text, if `remember` was called with that text. */
+  /** Returns the Service of an origin's text, if `get` was called with that text. */
   known(text: string): BalancedService<C> | undefined {
     return this.#routes.get(text);
   }
 
-  /** Remembers the Service of an origin's text, so that later requests with the same text find it at once. */
-  remember(text: string, service: BalancedService<C>): void {
-    // The Service may be closed already, because the request waited for DNS.
-    if (this.#closed || service.leaving) return;
-    if (this.#routes.size >= MAX_ROUTES) {
-      const [oldest] = this.#routes.keys();
-      if (oldest !== undefined) this.#routes.delete(oldest);
-    }
-    this.#routes.set(text, service);
-  }
-
-  /** Whether the host of `url` is a Service, as `ServiceHosts.judge` decides. */
-  judge(url: URL): boolean | Promise<boolean> {
-    return this.#hosts.judge(url);
+  /**
+   * Whether the host of `url` is a Service. A promise while DNS is being queried: the request should wait for it (`waits`, `released`). False
+   * also for a request that cannot wait.
+   */
+  isService(url: URL): boolean | Promise<boolean> {
+    if (this.#closed) return false;
+    const verdict = this.#hosts.isService(url);
+    if (typeof verdict === 'boolean') return verdict;
+    // DNS is queried in any case, for later requests. While a mock answers, a request does not wait for DNS, which need not know the mocked
+    // host.
+    const mayWait = this.#pending < MAX_PENDING && !(this.#queriesDns && socketsAreMocked());
+    return mayWait && verdict;
   }
 
   /**
@@ -91,22 +90,22 @@ export class AppServices<C extends ServiceClient & { readonly balancer: Balancer
    * Without TLS, all spellings of a name are one Service, for each scheme and port. Over TLS each spelling is a Service of its own, because
    * the name that is sent and checked in the certificate is the one that the request spells; `identity` separates requests that need
    * different certificates. Throws what `open` throws, unless `optionsFailed` gets that error; then the result is undefined.
+   *
+   * @param text The text by which `known` finds the Service from now on.
    */
-  get(url: URL, open: () => C, identity = ''): BalancedService<C> | undefined {
+  get(text: string, url: URL, open: () => C, identity = ''): BalancedService<C> | undefined {
     const { protocol, hostname, port } = url;
     const written = protocol === 'https:' ? hostname.replace(/\.$/, '') : '';
     try {
-      return this.#services.get(`${protocol}${written}/${this.#hosts.nameOf(url)}:${port}${identity}`, url, open);
+      const key = `${protocol}${written}/${this.#hosts.nameOf(url)}:${port}${identity}`;
+      const service = this.#services.get(key, url, open);
+      if (service !== undefined) this.#remember(text, service);
+      return service;
     } catch (error) {
       if (this.#optionsFailed === undefined) throw error;
       this.#optionsFailed(asError(error));
       return undefined;
     }
-  }
-
-  /** Whether so many requests wait to learn if their host is a Service that no further request may wait. */
-  get isCrowded(): boolean {
-    return this.#pending >= MAX_PENDING;
   }
 
   /** Counts a request that begins to wait until it is known whether its host is a Service. */
@@ -159,6 +158,16 @@ export class AppServices<C extends ServiceClient & { readonly balancer: Balancer
     const released = this.end();
     this.#hosts.close();
     await Promise.all([released, this.#services.destroy(error)]);
+  }
+
+  #remember(text: string, service: BalancedService<C>): void {
+    // The Service may be closed already, because the request waited for DNS.
+    if (this.#closed || service.leaving) return;
+    if (this.#routes.size >= MAX_ROUTES) {
+      const [oldest] = this.#routes.keys();
+      if (oldest !== undefined) this.#routes.delete(oldest);
+    }
+    this.#routes.set(text, service);
   }
 
   #forget(service: BalancedService<C>): void {

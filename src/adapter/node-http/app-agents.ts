@@ -4,13 +4,7 @@ import type { ConnectionOptions } from 'node:tls';
 import type { Balancer, Clock } from '../../index.js';
 import { type AppOptions, appTable, type ResolvedAppOptions, resolveAppOptions, withTls } from '../http/app-options.js';
 import { AppServices, type AppSnapshot } from '../http/app-services.js';
-import {
-  endWithoutSocket,
-  type RequestOptions,
-  type RequestTaker,
-  socketsAreMocked,
-  takesRequests,
-} from '../http/internals.js';
+import { endWithoutSocket, type RequestOptions, type RequestTaker, takesRequests } from '../http/internals.js';
 import { PendingRequest } from '../http/pending-request.js';
 import {
   asError,
@@ -205,16 +199,13 @@ export class AppRouter {
     }
     let verdict: boolean | Promise<boolean>;
     try {
-      verdict = target.url !== undefined && this.services.judge(target.url);
+      verdict = target.url !== undefined && this.services.isService(target.url);
     } catch (error) {
       endWithoutSocket(request, asError(error));
       return;
     }
-    // DNS is queried in any case, for later requests. While a mock answers, a request does not wait for DNS, which need not know the mocked
-    // host.
-    const mayWait = !this.services.isCrowded && !(this.services.queriesDns && socketsAreMocked());
     if (verdict === true) this.#balance(target, request, options, onward);
-    else if (verdict === false || !mayWait) onward(request, options);
+    else if (verdict === false) onward(request, options);
     else {
       const balance = (): void => this.#balance(target, request, options, onward);
       this.#await(verdict, request, balance, () => onward(request, options));
@@ -254,10 +245,9 @@ export class AppRouter {
     const { url, text, tls, identity } = target;
     try {
       const open = (): AgentCore => openCore(url as URL, withTls(this.#optionsOf(url as URL), tls), this.#errorOf);
-      const service = this.services.get(url as URL, open, identity);
+      const service = this.services.get(text, url as URL, open, identity);
       if (service === undefined) onward(request, options);
       else {
-        this.services.remember(text, service);
         service.uses++;
         service.client.take(request, options);
       }

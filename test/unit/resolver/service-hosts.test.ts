@@ -23,8 +23,8 @@ class Fixture {
     });
   }
 
-  judge(host: string): boolean | Promise<boolean> {
-    return this.hosts.judge(new URL(`http://${host}`));
+  isService(host: string): boolean | Promise<boolean> {
+    return this.hosts.isService(new URL(`http://${host}`));
   }
 }
 
@@ -42,11 +42,11 @@ it.each([
   ['orders.shop.svc.clusterset.local', 'orders.shop.svc.clusterset.local.'],
 ])('%s is a Service if %s exists', async (host, name) => {
   const fixture = new Fixture();
-  expect(await fixture.judge(host)).toBe(false);
+  expect(await fixture.isService(host)).toBe(false);
   expect(fixture.dns.asked).toEqual([`A ${name}`]);
   const other = new Fixture();
   other.dns.answers[`A ${name}`] = ['10.0.0.1'];
-  expect(await other.judge(host)).toBe(true);
+  expect(await other.isService(host)).toBe(true);
   expect(other.hosts.nameOf(new URL(`http://${host}`))).toBe(name);
 });
 
@@ -63,7 +63,7 @@ it.each([
   '-x.y',
 ])('%s is not a Service, without a query', (host) => {
   const fixture = new Fixture();
-  expect(fixture.judge(host)).toBe(false);
+  expect(fixture.isService(host)).toBe(false);
   expect(fixture.dns.asked).toEqual([]);
 });
 
@@ -75,33 +75,33 @@ it.each([
 ])('%s is under a foreign domain: not a Service, without a query', async (host) => {
   const fixture = new Fixture();
   fixture.dns.answers[`A ${host.replace(/\.$/, '')}.`] = ['10.0.0.1'];
-  expect(await fixture.judge(host)).toBe(false);
+  expect(await fixture.isService(host)).toBe(false);
   expect(fixture.dns.asked).toEqual([]);
 });
 
 it("another domain is queried where it is configured: by the list, the function, or as the cluster's own", async () => {
   const host = 'orders.shop.svc.other.example';
-  expect(await new Fixture({ services: [host] }).judge(host)).toBe(true);
-  expect(await new Fixture({ services: () => true }).judge(host)).toBe(true);
+  expect(await new Fixture({ services: [host] }).isService(host)).toBe(true);
+  expect(await new Fixture({ services: () => true }).isService(host)).toBe(true);
   const own = new Fixture({ dns: { clusterDomain: 'Other.example' } });
   own.dns.answers[`A ${host}.`] = ['10.0.0.1'];
-  expect(await own.judge(host)).toBe(true);
+  expect(await own.isService(host)).toBe(true);
 });
 
 it('remembers Services longer than hosts that are not', async () => {
   const fixture = new Fixture();
   fixture.dns.answers[`A ${orders}`] = ['10.0.0.1'];
-  expect(await fixture.judge('orders.shop')).toBe(true);
-  for (let index = 0; index < 2_100; index++) await fixture.judge(`made-up-${index}.shop`);
+  expect(await fixture.isService('orders.shop')).toBe(true);
+  for (let index = 0; index < 2_100; index++) await fixture.isService(`made-up-${index}.shop`);
   expect(fixture.hosts.snapshot()).toHaveLength(2_000);
-  expect(fixture.judge('orders.shop')).toBe(true);
+  expect(fixture.isService('orders.shop')).toBe(true);
 });
 
 it('a Service with IPv6 addresses is found', async () => {
   const fixture = new Fixture();
   fixture.dns.answers[`A ${orders}`] = 'ENODATA';
   fixture.dns.answers[`AAAA ${orders}`] = ['fd00::1'];
-  expect(await fixture.judge('orders.shop')).toBe(true);
+  expect(await fixture.isService('orders.shop')).toBe(true);
 });
 
 it('outside a cluster only names that are clearly Services are queried', async () => {
@@ -110,10 +110,10 @@ it('outside a cluster only names that are clearly Services are queried', async (
   const clock = new FakeClock(0);
   const hosts = new ServiceHosts({ lookupTimeoutMs: 1, clock, dns: { clusterFiles, client: () => dns } });
   for (const host of ['github.com', 'orders', 'orders.shop']) {
-    expect(await hosts.judge(new URL(`http://${host}`)), host).toBe(false);
+    expect(await hosts.isService(new URL(`http://${host}`)), host).toBe(false);
   }
   expect(dns.asked).toEqual([]);
-  expect(await hosts.judge(new URL('http://orders.shop.svc.cluster.local'))).toBe(false);
+  expect(await hosts.isService(new URL('http://orders.shop.svc.cluster.local'))).toBe(false);
   expect(dns.asked).toEqual([`A ${orders}`]);
 });
 
@@ -128,8 +128,8 @@ it('reads the domain and the namespace of its pod', async () => {
     clock: new FakeClock(0),
     dns: { clusterFiles, client: () => dns },
   });
-  await hosts.judge(new URL('http://orders'));
-  await hosts.judge(new URL('http://github.com'));
+  await hosts.isService(new URL('http://orders'));
+  await hosts.isService(new URL('http://github.com'));
   expect(dns.asked).toEqual(['A orders.web.svc.corp.example.', 'A github.com.svc.corp.example.']);
   await rm(folder, { recursive: true });
 });
@@ -137,33 +137,33 @@ it('reads the domain and the namespace of its pod', async () => {
 it('callers at the same time share one query, whatever spelling they use', async () => {
   const fixture = new Fixture();
   fixture.dns.answers[`A ${orders}`] = ['10.0.0.1'];
-  await fixture.judge('warm.up');
-  const verdicts = ['orders.shop', 'orders.shop.svc', 'orders.shop'].map((host) => fixture.judge(host));
+  await fixture.isService('warm.up');
+  const verdicts = ['orders.shop', 'orders.shop.svc', 'orders.shop'].map((host) => fixture.isService(host));
   expect(await Promise.all(verdicts)).toEqual([true, true, true]);
   expect(fixture.dns.asked).toEqual(['A warm.up.svc.cluster.local.', `A ${orders}`]);
-  expect(fixture.judge('orders.shop')).toBe(true);
+  expect(fixture.isService('orders.shop')).toBe(true);
   await fixture.clock.advanceAsync(3_600_000);
-  expect(fixture.judge('orders.shop')).toBe(true);
+  expect(fixture.isService('orders.shop')).toBe(true);
   expect(fixture.dns.asked).toHaveLength(2);
 });
 
 it('"no" holds for 30 s, and is queried again while nobody waits', async () => {
   const fixture = new Fixture();
-  expect(await fixture.judge('orders.shop')).toBe(false);
+  expect(await fixture.isService('orders.shop')).toBe(false);
   await fixture.clock.advanceAsync(29_999);
-  expect(fixture.judge('orders.shop')).toBe(false);
+  expect(fixture.isService('orders.shop')).toBe(false);
   expect(fixture.dns.asked).toHaveLength(1);
   fixture.dns.answers[`A ${orders}`] = ['10.0.0.1'];
   await fixture.clock.advanceAsync(1);
-  expect(fixture.judge('orders.shop')).toBe(false);
+  expect(fixture.isService('orders.shop')).toBe(false);
   expect(fixture.dns.asked).toHaveLength(2);
   await fixture.clock.advanceAsync(0);
-  expect(fixture.judge('orders.shop')).toBe(true);
+  expect(fixture.isService('orders.shop')).toBe(true);
 });
 
 it('sends no queries on its own', async () => {
   const fixture = new Fixture();
-  await fixture.judge('orders.shop');
+  await fixture.isService('orders.shop');
   await fixture.clock.advanceAsync(3_600_000);
   expect(fixture.dns.asked).toHaveLength(1);
 });
@@ -173,18 +173,18 @@ it.each(['ESERVFAIL', 'EREFUSED', 'ETIMEOUT'])(
   async (code) => {
     const fixture = new Fixture();
     fixture.dns.answers[`A ${orders}`] = code;
-    expect(await fixture.judge('orders.shop')).toBe(false);
+    expect(await fixture.isService('orders.shop')).toBe(false);
     expect(fixture.hosts.snapshot()).toEqual([
       { name: orders, service: false, trouble: expect.stringContaining(code) },
     ]);
     fixture.dns.answers[`A ${orders}`] = ['10.0.0.1'];
     await fixture.clock.advanceAsync(4_999);
-    expect(fixture.judge('orders.shop')).toBe(false);
+    expect(fixture.isService('orders.shop')).toBe(false);
     expect(fixture.dns.asked).toHaveLength(1);
     await fixture.clock.advanceAsync(1);
-    expect(fixture.judge('orders.shop')).toBe(false);
+    expect(fixture.isService('orders.shop')).toBe(false);
     await fixture.clock.advanceAsync(0);
-    expect(fixture.judge('orders.shop')).toBe(true);
+    expect(fixture.isService('orders.shop')).toBe(true);
     expect(fixture.hosts.snapshot()).toEqual([{ name: orders, service: true }]);
   },
 );
@@ -192,8 +192,8 @@ it.each(['ESERVFAIL', 'EREFUSED', 'ETIMEOUT'])(
 it('no answer: callers get "no" after the timeout, the query is cancelled, and nobody waits again', async () => {
   const fixture = new Fixture();
   fixture.dns.answers[`A ${orders}`] = silent;
-  await fixture.judge('warm.up');
-  const verdict = fixture.judge('orders.shop');
+  await fixture.isService('warm.up');
+  const verdict = fixture.isService('orders.shop');
   expect(fixture.clock.referencedTimers).toBe(1);
   let told: boolean | undefined;
   void Promise.resolve(verdict).then((answer) => {
@@ -205,7 +205,7 @@ it('no answer: callers get "no" after the timeout, the query is cancelled, and n
   expect(told).toBe(false);
   expect(fixture.dns.cancelled).toBe(1);
   await fixture.clock.advanceAsync(5_000);
-  expect(fixture.judge('orders.shop')).toBe(false);
+  expect(fixture.isService('orders.shop')).toBe(false);
   expect([fixture.clock.timers, fixture.clock.referencedTimers]).toEqual([1, 0]);
   expect(fixture.dns.asked.filter((question) => question === `A ${orders}`)).toHaveLength(2);
   await fixture.clock.advanceAsync(10_000);
@@ -220,7 +220,7 @@ it('a client that cannot be created, or ignores being cancelled, does no harm', 
       },
     },
   });
-  expect(await broken.judge('orders.shop')).toBe(false);
+  expect(await broken.isService('orders.shop')).toBe(false);
   expect(broken.hosts.snapshot()).toEqual([{ name: orders, service: false, trouble: 'no name servers' }]);
   let asked = false;
   const deaf = new Fixture({
@@ -236,7 +236,7 @@ it('a client that cannot be created, or ignores being cancelled, does no harm', 
       }),
     },
   });
-  const verdict = deaf.judge('orders.shop');
+  const verdict = deaf.isService('orders.shop');
   await until('it is asked', () => asked);
   await deaf.clock.advanceAsync(2_000);
   expect(await verdict).toBe(false);
@@ -244,45 +244,45 @@ it('a client that cannot be created, or ignores being cancelled, does no harm', 
 
 it('10,000 hosts: at most 100 queries at once, at most 2,000 hosts remembered', async () => {
   const fixture = new Fixture();
-  await fixture.judge('warm.up');
-  const verdicts = Array.from({ length: 10_000 }, (_, index) => fixture.judge(`host-${index}.example`));
+  await fixture.isService('warm.up');
+  const verdicts = Array.from({ length: 10_000 }, (_, index) => fixture.isService(`host-${index}.example`));
   expect(verdicts.filter((verdict) => verdict === false)).toHaveLength(9_900);
   expect(await Promise.all(verdicts)).not.toContain(true);
   expect(fixture.dns.peak).toBe(100);
   // The warm-up and those that were asked about.
   expect(fixture.hosts.snapshot()).toHaveLength(101);
-  for (let index = 0; index < 10_000; index++) await fixture.judge(`host-${index}.example`);
+  for (let index = 0; index < 10_000; index++) await fixture.isService(`host-${index}.example`);
   expect(fixture.hosts.snapshot()).toHaveLength(2_000);
 });
 
 it('a Service that was forgotten is queried again', async () => {
   const fixture = new Fixture();
   fixture.dns.answers[`A ${orders}`] = ['10.0.0.1'];
-  expect(await fixture.judge('orders.shop')).toBe(true);
+  expect(await fixture.isService('orders.shop')).toBe(true);
   fixture.hosts.forget(orders);
   delete fixture.dns.answers[`A ${orders}`];
-  expect(await fixture.judge('orders.shop')).toBe(false);
+  expect(await fixture.isService('orders.shop')).toBe(false);
 });
 
 it('closed: waiting and later callers get "no"', async () => {
   const fixture = new Fixture();
   fixture.dns.answers[`A ${orders}`] = silent;
-  await fixture.judge('warm.up');
-  const verdict = fixture.judge('orders.shop');
+  await fixture.isService('warm.up');
+  const verdict = fixture.isService('orders.shop');
   await fixture.clock.advanceAsync(0);
   fixture.hosts.close();
   expect(await verdict).toBe(false);
-  expect(fixture.judge('orders.shop')).toBe(false);
+  expect(fixture.isService('orders.shop')).toBe(false);
   expect(fixture.hosts.snapshot()).toEqual([]);
 });
 
 it('a list: these and no others, in every spelling, without a query', async () => {
   const fixture = new Fixture({ services: ['Orders.shop', 'stock', 'legacy.example.com'] });
   for (const host of ['orders.shop', 'orders.shop.svc.cluster.local.', 'stock.web', 'legacy.example.com']) {
-    expect(await fixture.judge(host), host).toBe(true);
+    expect(await fixture.isService(host), host).toBe(true);
   }
   for (const host of ['stock.shop', 'billing.shop', 'orders.shop.svc.other.local', '10.0.0.1', 'localhost']) {
-    expect(await fixture.judge(host), host).toBe(false);
+    expect(await fixture.isService(host), host).toBe(false);
   }
   expect(fixture.dns.asked).toEqual([]);
 });
@@ -295,16 +295,16 @@ it('a function: true and false decide, undefined leaves it to DNS', async () => 
       return { legacy: false, orders: true }[origin.hostname.split('.')[0] as string];
     },
   });
-  expect(fixture.judge('legacy.shop')).toBe(false);
-  expect(await fixture.judge('orders.shop:8080')).toBe(true);
-  expect(await fixture.judge('billing.shop')).toBe(false);
+  expect(fixture.isService('legacy.shop')).toBe(false);
+  expect(await fixture.isService('orders.shop:8080')).toBe(true);
+  expect(await fixture.isService('billing.shop')).toBe(false);
   expect(fixture.dns.asked).toEqual(['A billing.shop.svc.cluster.local.']);
   expect(seen).toEqual(['http://legacy.shop', 'http://orders.shop:8080', 'http://billing.shop']);
 });
 
 it('a function that returns a promise is refused, since that would mean yes', () => {
   const fixture = new Fixture({ services: (async () => false) as never });
-  expect(() => fixture.judge('orders.shop')).toThrow(expect.objectContaining({ code: 'EVENKEEL_OPTION' }));
+  expect(() => fixture.isService('orders.shop')).toThrow(expect.objectContaining({ code: 'EVENKEEL_OPTION' }));
 });
 
 it.each([
@@ -334,27 +334,27 @@ it('names in /etc/hosts are left to it, as they are written or completed by the 
     fixture.dns.answers[`A ${name}`] = ['10.0.0.1'];
   }
   for (const host of ['orders.shop', 'ORDERS.shop.', 'stub', 'stub.web', 'stub.web.svc.cluster.local']) {
-    expect(await fixture.judge(host), host).toBe(false);
+    expect(await fixture.isService(host), host).toBe(false);
   }
   expect(fixture.dns.asked).toEqual([]);
   expect(fixture.hosts.snapshot()).toContainEqual({ name: 'stub', service: false, trouble: 'it is in /etc/hosts' });
   // Another spelling that is in the file in no form, and a name in a comment, are asked for in DNS, as without evenkeel.
-  expect(await fixture.judge('orders.shop.svc.cluster.local')).toBe(true);
-  expect(await fixture.judge('pay.shop')).toBe(true);
+  expect(await fixture.isService('orders.shop.svc.cluster.local')).toBe(true);
+  expect(await fixture.isService('pay.shop')).toBe(true);
 
   const written = new Fixture({ services: ['orders.shop'], dns: { clusterFiles } });
-  expect(await written.judge('orders.shop'), 'the user names it').toBe(true);
+  expect(await written.isService('orders.shop'), 'the user names it').toBe(true);
   const ruled = new Fixture({ services: () => true, dns: { clusterFiles } });
-  expect(await ruled.judge('orders.shop'), 'the user names it').toBe(true);
+  expect(await ruled.isService('orders.shop'), 'the user names it').toBe(true);
 
   await writeFile(hostsPath, '127.0.0.1 localhost\n');
   fixture.clock.advance(5_000);
-  await until('the file was read again', () => fixture.judge('orders.shop') !== false);
-  expect(await fixture.judge('orders.shop')).toBe(true);
+  await until('the file was read again', () => fixture.isService('orders.shop') !== false);
+  expect(await fixture.isService('orders.shop')).toBe(true);
 });
 
 it('a hosts file that cannot be read is an empty one', async () => {
   const fixture = new Fixture({ dns: { clusterFiles: { hostsPath: '/nowhere' } } });
   fixture.dns.answers[`A ${orders}`] = ['10.0.0.1'];
-  expect(await fixture.judge('orders.shop')).toBe(true);
+  expect(await fixture.isService('orders.shop')).toBe(true);
 });

@@ -93,11 +93,11 @@ export function interceptorWith(options: ResolvedAppOptions<ServiceOptions>): Ap
     return (own, handler) => router.dispatch(own, handler, dispatch);
   };
   return Object.defineProperties(intercept, {
-    balancers: { get: () => router.balancers },
-    snapshot: { value: () => router.snapshot() },
-    close: { value: () => router.close() },
+    balancers: { get: () => router.services.balancers },
+    snapshot: { value: () => router.services.snapshot() },
+    close: { value: () => router.services.close() },
     destroy: { value: (error?: Error | null) => router.destroy(error ?? null) },
-    [Symbol.asyncDispose]: { value: () => router.close() },
+    [Symbol.asyncDispose]: { value: () => router.services.close() },
   }) as AppInterceptor;
 }
 
@@ -131,7 +131,7 @@ class RoutingAgent extends EndingDispatcher implements AppAgent {
   }
 
   get balancers(): ReadonlyMap<string, Balancer<Pool>> {
-    return this.#router.balancers;
+    return this.#router.services.balancers;
   }
 
   get stats(): Readonly<Record<string, unknown>> {
@@ -139,7 +139,7 @@ class RoutingAgent extends EndingDispatcher implements AppAgent {
   }
 
   snapshot(): AppSnapshot {
-    return this.#router.snapshot();
+    return this.#router.services.snapshot();
   }
 
   /**
@@ -152,10 +152,10 @@ class RoutingAgent extends EndingDispatcher implements AppAgent {
   }
 
   protected override async finish(): Promise<void> {
-    const released = this.#router.released();
+    const released = this.#router.services.end();
     // Waiting requests are routed before anything closes, because they may go to a Service or to the fallback.
     if (released !== undefined) await released;
-    await Promise.all([this.#router.close(), this.fallback.close()]);
+    await Promise.all([this.#router.services.close(), this.fallback.close()]);
   }
 
   protected override async cut(error: Error | null): Promise<void> {

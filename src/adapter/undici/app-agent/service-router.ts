@@ -1,9 +1,7 @@
-import type { Dispatcher, Pool } from 'undici';
-import type { Balancer } from '../../../index.js';
+import type { Dispatcher } from 'undici';
 import type { ResolvedAppOptions } from '../../http/app-options.js';
-import { AppServices, type AppSnapshot } from '../../http/app-services.js';
+import { AppServices } from '../../http/app-services.js';
 import type { BalancedService } from '../../http/balanced-services.js';
-import { socketsAreMocked } from '../../http/internals.js';
 import { asError, ownProperties } from '../../kit/index.js';
 import { createDispatcher, type ServiceDispatcher } from '../dispatcher.js';
 import { asHandlerV2, refuse } from '../handler.js';
@@ -29,17 +27,13 @@ const SLASH = 47;
 export class ServiceRouter {
   readonly #owner: ServiceRouterOwner;
   readonly #optionsOf: (origin: URL) => ServiceOptions;
-  readonly #services: AppServices<ServiceDispatcher>;
+  readonly services: AppServices<ServiceDispatcher>;
   #destroyed = false;
 
   constructor(options: ResolvedAppOptions<ServiceOptions>, owner: ServiceRouterOwner) {
     this.#owner = owner;
     this.#optionsOf = options.optionsOf;
-    this.#services = new AppServices(options);
-  }
-
-  get balancers(): ReadonlyMap<string, Balancer<Pool>> {
-    return this.#services.balancers;
+    this.services = new AppServices(options);
   }
 
   /** Routes a request. Returns false when the request has to wait for a pod, or for DNS to say whether its host is a Service. */
@@ -49,7 +43,7 @@ export class ServiceRouter {
     const { origin, path } = options;
     // This is the common case: a request with a plain path to a known Service.
     if (typeof origin === 'string' && typeof path === 'string' && path.charCodeAt(0) === SLASH) {
-      const service = this.#services.known(origin);
+      const service = this.services.known(origin);
       if (service !== undefined) return this.#send(service, options, handler);
     }
     const repaired =
@@ -57,14 +51,11 @@ export class ServiceRouter {
     const resolved = attempt(() => resolvePath(repaired));
     if (resolved instanceof Error) return refuse(handler, resolved);
     const url = httpOrigin(resolved.origin);
-    if (url === undefined || this.#services.isClosed) return onward(resolved, handler);
-    const verdict = attempt(() => this.#services.judge(url));
+    if (url === undefined) return onward(resolved, handler);
+    const verdict = attempt(() => this.services.isService(url));
     if (verdict instanceof Error) return refuse(handler, verdict);
     if (verdict === false) return onward(resolved, handler);
     if (verdict === true) return this.#balance(url, resolved, handler, onward);
-    // DNS is queried in any case, for later requests. While a mock answers, a request does not wait for DNS, which need not know the mocked
-    // host.
-    if (this.#services.isCrowded || (this.#services.queriesDns && socketsAreMocked())) return onward(resolved, handler);
     const copy = attempt(() => ownOptions(resolved));
     const refusal = copy instanceof Error ? copy : refusalOf(copy);
     if (refusal !== undefined) return refuse(handler, refusal);
@@ -74,27 +65,13 @@ export class ServiceRouter {
 
   /** The connections and requests of each Service, by the origin with which the Service was first called. */
   get stats(): Readonly<Record<string, DispatcherStats>> {
-    return Object.fromEntries([...this.#services.all].map(({ origin, client }) => [origin.origin, client.stats]));
-  }
-
-  snapshot(): AppSnapshot {
-    return this.#services.snapshot();
-  }
-
-  /** Passes new requests on to the fallback. Resolves when the waiting requests have been routed; undefined if there are none. */
-  released(): Promise<void> | undefined {
-    return this.#services.end();
-  }
-
-  /** Passes new requests on to the fallback, and lets running requests to Services finish. */
-  close(): Promise<void> {
-    return this.#services.close();
+    return Object.fromEntries([...this.services.all].map(({ origin, client }) => [origin.origin, client.stats]));
   }
 
   /** Cuts running requests to Services, and passes waiting ones on to the fallback. */
   destroy(error: Error | null): Promise<void> {
     this.#destroyed = true;
-    return this.#services.destroy(error);
+    return this.services.destroy(error);
   }
 
   #balance(
@@ -103,10 +80,9 @@ export class ServiceRouter {
     handler: Dispatcher.DispatchHandler,
     onward: Onward,
   ): boolean {
-    const service = attempt(() => this.#services.get(url, () => this.#open(url)));
+    const service = attempt(() => this.services.get(String(options.origin), url, () => this.#open(url)));
     if (service instanceof Error) return refuse(handler, service);
     if (service === undefined) return onward(options, handler);
-    this.#services.remember(String(options.origin), service);
     return this.#send(service, options, handler);
   }
 
@@ -135,9 +111,9 @@ export class ServiceRouter {
     onward: Onward,
   ): void {
     const request = new PendingRequest(url.origin, options, asHandlerV2(handler), () => {
-      if (this.#services.released()) this.#owner.drained(url);
+      if (this.services.released()) this.#owner.drained(url);
     });
-    this.#services.waits();
+    this.services.waits();
     void verdict.then((isService) => {
       const balanced = isService && !this.#destroyed;
       request.release(balanced ? (own, relay) => this.#balance(url, own, relay, onward) : onward);
