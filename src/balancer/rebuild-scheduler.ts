@@ -19,11 +19,11 @@ export interface RebuildOwner {
  * Building pickers only because connections opened or closed may take at most about a tenth of all time: each such picker is followed by a
  * pause of this many times its build time.
  */
-const OWED_FACTOR = 10;
+const PAUSE_PER_BUILD = 10;
 /**
  * A picker is delayed only while more than this many ms of pauses are owed for earlier pickers, which sets of ordinary size never reach.
  */
-const CREDIT_MS = 200;
+const FREE_MS = 200;
 /**
  * How long the first callers wait for a second connection, in ms. Otherwise the first callers of all clients would go to the fastest pod.
  */
@@ -91,7 +91,7 @@ export class RebuildScheduler {
     const owner = this.#owner;
     if (owner.isUrgent()) return this.#firstWaitMs();
     this.#firstWaitUntilMs = undefined;
-    return this.#owedUntilMs - CREDIT_MS - owner.clock.now();
+    return this.#owedUntilMs - FREE_MS - owner.clock.now();
   }
 
   /** How long the first callers still wait for a second connection, in ms; 0 = they need not wait. */
@@ -123,7 +123,7 @@ export class RebuildScheduler {
     this.#inRow = this.#isRequested ? this.#inRow + 1 : 0;
     this.#isRequested = false;
     const costMs = this.#work(what);
-    this.#owedUntilMs = Math.max(this.#owedUntilMs, this.#owner.clock.now()) + costMs * OWED_FACTOR;
+    this.#owedUntilMs = Math.max(this.#owedUntilMs, this.#owner.clock.now()) + costMs * PAUSE_PER_BUILD;
   }
 
   #work(what: RebuildKind): number {

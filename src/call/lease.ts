@@ -151,9 +151,9 @@ export const callLease = <C>(lease: Lease<C>): CallLease<C> => lease as CallLeas
  * A call that its caller gave up counts as stalled after this share of `stalledAfterMs`. A caller's deadline of exactly `stalledAfterMs`
  * must count, but it started before the call had an endpoint, and timers round.
  */
-const STALLED_ENOUGH = 0.95;
+const STALL_SHARE = 0.95;
 /** A caller's wait counts as unusually long beyond this multiple of the 99th percentile of latencies. */
-const UNUSUAL = 3;
+const UNUSUAL_FACTOR = 3;
 
 /**
  * Evaluates the calls of a balancer when they end: what a call's duration and outcome mean for its endpoint, for the usual latency and for
@@ -168,9 +168,9 @@ export class CallTimes<C> {
   constructor(owner: LeaseOwner<C>, stalledAfterMs: number) {
     this.owner = owner;
     this.#stalls = new StallWatch(owner.clock);
-    this.#stalledAfterMs = STALLED_ENOUGH * stalledAfterMs;
-    // A latency below this needs no bucket: `UNUSUAL` times a percentile below it is less than `stalledAfterMs` in any case.
-    this.#latency = new LatencyQuantile(this.#stalledAfterMs / UNUSUAL / LatencyQuantile.excess - 1);
+    this.#stalledAfterMs = STALL_SHARE * stalledAfterMs;
+    // A latency below this needs no bucket: `UNUSUAL_FACTOR` times a percentile below it is less than `stalledAfterMs` in any case.
+    this.#latency = new LatencyQuantile(this.#stalledAfterMs / UNUSUAL_FACTOR / LatencyQuantile.excess - 1);
   }
 
   began(): void {
@@ -253,7 +253,7 @@ export class CallTimes<C> {
     const stalledAfterMs = this.#stalledAfterMs;
     if (nowMs - startedMs <= stalledAfterMs) return false;
     const waitedMs = nowMs - startedMs - this.#stalls.stalledSince(startedMs, nowMs);
-    return waitedMs > stalledAfterMs && waitedMs > UNUSUAL * this.#latency.quantile(0.99);
+    return waitedMs > stalledAfterMs && waitedMs > UNUSUAL_FACTOR * this.#latency.quantile(0.99);
   }
 
   /** Whether this process's event loop was blocked for most of the call, so that a timeout says nothing about the endpoint. */

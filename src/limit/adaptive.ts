@@ -45,11 +45,11 @@ const STALE_MS = 10_000;
 /** The limit falls only when the mean of a window exceeds the tolerance by this many standard errors. */
 const ERRORS = 2;
 /**
- * One fall leaves at least `LEAST_LEFT` and at most `MOST_LEFT` of the limit. Before a trial has a result, falls leave at least
+ * One fall leaves at least `MIN_LEFT` and at most `MAX_LEFT` of the limit. Before a trial has a result, falls leave at least
  * `LEAST_ON_TRIAL` of the limit that the trial compares with.
  */
-const LEAST_LEFT = 0.5;
-const MOST_LEFT = 0.9;
+const MIN_LEFT = 0.5;
+const MAX_LEFT = 0.9;
 const LEAST_ON_TRIAL = 0.25;
 /** In an overload the limit grows by this share of itself per window in which calls are fast enough, but at least by `MIN_STEP` calls. */
 const GROWTH = 0.1;
@@ -265,7 +265,7 @@ class AdaptiveLimit implements Limit {
       this.#foundMs = Number.NEGATIVE_INFINITY;
       this.#trial.begin(limit, this.#rate);
     }
-    const left = limit * Math.max(LEAST_LEFT, Math.min(MOST_LEFT, Math.exp(this.#tolerated - slower)));
+    const left = limit * Math.max(MIN_LEFT, Math.min(MAX_LEFT, Math.exp(this.#tolerated - slower)));
     this.#set(Math.max(left, LEAST_ON_TRIAL * this.#trial.limit));
   }
 

@@ -29,10 +29,10 @@ const LOST = 0.7;
 const NEARER = 0.45;
 /**
  * If fewer than this share of the expected answers came, lowering the limit has certainly cost answers, so the trial need not compare any
- * further. `MOST_OF` answers must have been expected, because a share of fewer says little.
+ * further. `MIN_EXPECTED` answers must have been expected, because a share of fewer says little.
  */
-const MOST_GONE = 0.4;
-const MOST_OF = 40;
+const CERTAIN_LOSS = 0.4;
+const MIN_EXPECTED = 40;
 
 /**
  * Compares the number of answers under a lowered limit with that before. A Service whose calls were queuing answers as many as before,
@@ -84,7 +84,7 @@ export class Trial {
   verdict(leastMs: number, sinceMs: number): TrialResult {
     if (this.#windows < FEWEST_WINDOWS || this.#ms < leastMs) return undefined;
     const expected = this.#expected;
-    if (leastMs === 0 && expected >= MOST_OF && this.#answers < MOST_GONE * expected) return 'lost';
+    if (leastMs === 0 && expected >= MIN_EXPECTED && this.#answers < CERTAIN_LOSS * expected) return 'lost';
     const isLong = sinceMs > LONG_MS;
     const difference = expected - this.#expectedIfNot;
     if (difference < (isLong ? SHARE_WHEN_LONG : SHARE) * expected) return undefined;

@@ -13,11 +13,11 @@ const FOLLOWS_SLOW = 0.001;
 /** For this many windows after a start, the usual latency is still being learned, and no call counts as too slow. */
 const LEARNS = 6;
 /**
- * After the usual latency was raised, it does not fall for `HOLD_MS`; the time doubles with each further raise, up to `MOST_HOLD_MS`.
+ * After the usual latency was raised, it does not fall for `HOLD_MS`; the time doubles with each further raise, up to `MAX_HOLD_MS`.
  * In ms.
  */
 const HOLD_MS = 60_000;
-const MOST_HOLD_MS = 960_000;
+const MAX_HOLD_MS = 960_000;
 /** A response rarely takes less than this share of the usual latency. */
 const LEAST = 0.5;
 
@@ -95,7 +95,7 @@ export class UsualLatency {
     this.#raisedFrom = this.#log;
     this.#log += slower;
     this.#windows = 1;
-    this.#holdMs = Math.min(MOST_HOLD_MS, Math.max(HOLD_MS, 2 * this.#holdMs));
+    this.#holdMs = Math.min(MAX_HOLD_MS, Math.max(HOLD_MS, 2 * this.#holdMs));
     this.#heldUntilMs = nowMs + this.#holdMs;
   }
 

@@ -22,7 +22,7 @@ const SLOPE_OF_USUAL = 0.1;
  * In the cost of a place, the usual number of calls counts as at most this. If it were far higher, places would matter more than what
  * servers report.
  */
-const MOST_USUAL = 4;
+const MAX_USUAL = 4;
 // Offsets in the array of numbers in which `isCheaper` keeps its state.
 const LEAST = 0;
 const NOW = 1;
@@ -59,7 +59,7 @@ export class CallCosts implements CostOfCalls {
     const comparing = this.#comparing;
     comparing[LEAST] = Number.POSITIVE_INFINITY;
     comparing[NOW] = nowMs;
-    comparing[SLOPE] = SLOPE_OF_USUAL * Math.min(this.usual, MOST_USUAL);
+    comparing[SLOPE] = SLOPE_OF_USUAL * Math.min(this.usual, MAX_USUAL);
   }
 
   /**

@@ -9,11 +9,11 @@ import { requestsInFlight, requestsWaiting } from './orca.js';
  * A report counts as at most this many times the median, plus this many calls. A server that claims more gets few calls anyway, and must
  * not distort how servers without reports are judged.
  */
-const MOST_OF_USUAL = 8;
+const MAX_OF_USUAL = 8;
 /** The largest number of calls in flight that any report may count for. */
-const MOST_OTHERS = 10_000;
+const MAX_OTHERS = 10_000;
 /** The largest number of calls in flight that the first report of a set may count for, because there is nothing to compare it with yet. */
-const MOST_AT_FIRST = 16;
+const MAX_AT_FIRST = 16;
 /** How far one report moves the average of its endpoint's reports, as a share of the difference. */
 const AVERAGE_STEP = 1 / 32;
 /** If no report arrives for this long, in ms, servers are treated as ones that do not report. */
@@ -48,8 +48,8 @@ export class CountedCalls {
     if (!this.#inUse.hasReports) {
       this.#inUse.hasReports = true;
       this.choices = CHOICES_WITH_REPORTS;
-      this.#inUse.usual = Math.min(others, MOST_AT_FIRST);
-      this.#most = MOST_OF_USUAL * (this.#inUse.usual + 1);
+      this.#inUse.usual = Math.min(others, MAX_AT_FIRST);
+      this.#most = MAX_OF_USUAL * (this.#inUse.usual + 1);
     }
     const bounded = Math.min(others, this.#most);
     const average = numbers[at + OTHERS] === 0 ? this.#inUse.usual : (numbers[at + OTHERS_AVERAGE] as number);
@@ -86,6 +86,6 @@ export class CountedCalls {
   surveyed(): void {
     if (this.#reports === 0) return;
     this.#inUse.usual = lowerMedian(this.#values, this.#reports);
-    this.#most = Math.min(MOST_OF_USUAL * (this.#inUse.usual + 1), MOST_OTHERS);
+    this.#most = Math.min(MAX_OF_USUAL * (this.#inUse.usual + 1), MAX_OTHERS);
   }
 }

@@ -1,32 +1,32 @@
-// The offsets in a cell of `relativeLatency`, which holds what is known about one endpoint. The numbers that a pick reads come first, so
-// that they share a cache line.
+// What is known about one endpoint, for `relativeLatency`: each constant is the index of one of its numbers. The numbers that a pick reads come
+// first, so that they share a cache line.
 
-/** Index into an endpoint's numbers: the cost of a call, in `UNITS`; 0 = unknown, which counts as `UNITS`. */
+/** The cost of a call, in `UNITS`; 0 = unknown, which counts as `UNITS`. */
 export const COST = 0;
-/** Index into an endpoint's numbers: the number of other clients' calls in flight as last reported, plus 1; 0 = never reported. */
+/** The number of other clients' calls in flight as last reported, plus 1; 0 = never reported. */
 export const OTHERS = 1;
-/** Index into an endpoint's numbers: the time when `OTHERS` was last reported, in ms on the balancer's clock. */
+/** The time when `OTHERS` was last reported, in ms on the balancer's clock. */
 export const REPORTED_AT = 2;
-/** Index into an endpoint's numbers: the average of other clients' reported calls in flight; 0 before the first report. */
+/** The average of other clients' reported calls in flight; 0 before the first report. */
 export const OTHERS_AVERAGE = 3;
 /**
- * Index into an endpoint's numbers: the share of its calls that the endpoint does not get because it is slow, 0 to below 1; `ONLY_FIRST` = it
- * is so fast that it gets calls only while it is at the front of the ring.
+ * The share of its calls that the endpoint does not get because it is slow, 0 to below 1; `ONLY_FIRST` = it is so
+ * fast that it gets calls only while it is at the front of the ring.
  */
 export const WITHHELD = 4;
 export const ONLY_FIRST = -1;
-/** Index into an endpoint's numbers: as `COST`, but it rises with failures only. `WITHHELD` does the rest for `rotatingAperture`. */
+/** As `COST`, but it rises with failures only. `WITHHELD` does the rest for `rotatingAperture`. */
 export const PRICE = 5;
-/** Index into an endpoint's numbers: its index in the ring of `rotatingAperture`. */
+/** Its index in the ring of `rotatingAperture`. */
 export const INDEX = 6;
-/** Index into an endpoint's numbers: the mean of the logarithm of the latency over its last calls, `KNOWN` of them. */
+/** The mean of the logarithm of the latency over its last calls, `KNOWN` of them. */
 export const TYPICAL = 7;
 export const KNOWN = 8;
-/** Index into an endpoint's numbers: the time when `TYPICAL` was last updated, in ms on the balancer's clock. */
+/** The time when `TYPICAL` was last updated, in ms on the balancer's clock. */
 export const UPDATED = 9;
-/** Index into an endpoint's numbers: the share of the endpoint's recent calls that failed, 0 to 1. */
+/** The share of the endpoint's recent calls that failed, 0 to 1. */
 export const FAILING = 10;
-/** Index into an endpoint's numbers: the time when `FAILING` was last updated, in ms on the balancer's clock. */
+/** The time when `FAILING` was last updated, in ms on the balancer's clock. */
 export const FAILING_AT = 11;
 export const FIELDS = 12;
 

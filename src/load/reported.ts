@@ -42,14 +42,14 @@ const MAX_COST = 1e300;
  * calls: a client that makes one call at a time would send all of them to an endpoint that costs less than two thirds of the others. An
  * endpoint that claims to be busy harms only itself.
  */
-const LEAST_OF_USUAL = 0.7;
-const MOST_OF_USUAL = 10;
+const MIN_OF_USUAL = 0.7;
+const MAX_OF_USUAL = 10;
 /**
  * An endpoint that reports less than the median attracts at most this many times an even share of this client's calls. If it gets more, it
  * counts as `ABOVE_SHARE` times the median: a picker that always takes the least loaded endpoint would otherwise choose only the one with
  * the lowest claim.
  */
-const MOST_SHARE = 1.5;
+const MAX_SHARE = 1.5;
 const ABOVE_SHARE = 1.25;
 /** An endpoint's share of our calls is measured over about this many calls per endpoint. */
 const SHARE_CALLS = 16;
@@ -110,7 +110,7 @@ class ReportedRule implements LoadRule {
   readonly #metric: string | undefined;
   /** The median utilization, and the smallest and largest utilization that a report may count for. */
   #usual = UNKNOWN_UTILIZATION;
-  #least = UNKNOWN_UTILIZATION * LEAST_OF_USUAL;
+  #least = UNKNOWN_UTILIZATION * MIN_OF_USUAL;
   #most = Number.POSITIVE_INFINITY;
   readonly #reporters: Cell[] = [];
   /** Where in `#reporters` the next new reporter goes once the list is full. */
@@ -135,7 +135,7 @@ class ReportedRule implements LoadRule {
   value(numbers: Float64Array, at: number, inFlight: number, nowMs: number): number {
     const isValid = nowMs < (numbers[at + VALID_UNTIL] as number);
     let utilization = isValid ? (numbers[at + UTILIZATION] as number) : this.#usual;
-    if (utilization < this.#usual && this.#callsOf(numbers, at) > MOST_SHARE * SHARE_CALLS) {
+    if (utilization < this.#usual && this.#callsOf(numbers, at) > MAX_SHARE * SHARE_CALLS) {
       utilization = ABOVE_SHARE * this.#usual;
     }
     const cost = Math.min(Math.max(utilization, this.#least), this.#most) * UNITS * (inFlight + 1);
@@ -204,8 +204,8 @@ class ReportedRule implements LoadRule {
     // claims to be idle must not set it.
     const median = utilizations.sort((a, b) => a - b)[utilizations.length >> 1] as number;
     this.#usual = isKnown ? Math.max(median, MIN_UTILIZATION) : UNKNOWN_UTILIZATION;
-    this.#least = this.#usual * LEAST_OF_USUAL;
+    this.#least = this.#usual * MIN_OF_USUAL;
     // A metric's unit is unknown until several endpoints have reported, so one report alone has no upper bound.
-    this.#most = isKnown ? this.#usual * MOST_OF_USUAL : Number.POSITIVE_INFINITY;
+    this.#most = isKnown ? this.#usual * MAX_OF_USUAL : Number.POSITIVE_INFINITY;
   }
 }

@@ -27,12 +27,12 @@ export const weightedRoundRobinTable: OptionTable<Complete<WeightedRoundRobinOpt
 );
 
 /**
- * A rate counts as at most `MOST_OF_USUAL` times the median rate, and at least `LEAST_OF_USUAL` of it. A server's report may be wrong or a
+ * A rate counts as at most `MAX_OF_USUAL` times the median rate, and at least `MIN_OF_USUAL` of it. A server's report may be wrong or a
  * lie: with this bound, one of four servers gets at most half of the calls, whatever it claims. A server that claims too little harms no
  * other.
  */
-const MOST_OF_USUAL = 3;
-const LEAST_OF_USUAL = 1 / 10;
+const MAX_OF_USUAL = 3;
+const MIN_OF_USUAL = 1 / 10;
 
 /**
  * Round robin by weight times rate: the calls per second that the endpoint could handle, according to its load. With `reported` loads, the
@@ -96,7 +96,7 @@ class WeightedRoundRobinPicker implements Picker {
     for (let index = 0; index < targets.length; index++) {
       const rate = rates[index] as number;
       const ratio = count < 2 || rate === 0 ? 1 : rate / median;
-      const within = Math.min(Math.max(ratio, LEAST_OF_USUAL), MOST_OF_USUAL);
+      const within = Math.min(Math.max(ratio, MIN_OF_USUAL), MAX_OF_USUAL);
       this.#steps[index] = (step[index] as number) / within;
     }
   }

@@ -63,7 +63,7 @@ export class PlacementGroup {
 
   /** The endpoint's connections that are not leaving. */
   get staying(): readonly Placement[] {
-    return [...this.#members].filter(({ isLeaveRequested: isAsked }) => !isAsked);
+    return [...this.#members].filter((placement) => !placement.isLeaveRequested);
   }
 
   /** Whether the endpoint is gone for good, even if the set has another endpoint with the same key. */

@@ -2,7 +2,7 @@ import { type Endpoint, endpointAddress, withOtherFirst } from '../endpoint/endp
 import { asError, EvenkeelError } from '../errors.js';
 import type { Clock, Timer } from '../runtime/clock.js';
 import { deadline } from '../runtime/deadline.js';
-import type { ConnectGate, GateVisitor } from './connect-gate.js';
+import type { ConnectGate, WaitingDial } from './connect-gate.js';
 import { isSameAtOtherAddress } from './lasting-error.js';
 import type { Connection, Transport } from './transport.js';
 
@@ -37,7 +37,7 @@ export interface ConnectAttemptParts<C> {
  * address. It also copes with a transport that ignores its signal, throws instead of rejecting, or delivers something that is not a
  * connection.
  */
-export class ConnectAttempt<C> implements GateVisitor {
+export class ConnectAttempt<C> implements WaitingDial {
   readonly #parts: ConnectAttemptParts<C>;
   #over = false;
   /** The endpoint as it is dialed now, with the address that is being tried in front. */
@@ -52,7 +52,7 @@ export class ConnectAttempt<C> implements GateVisitor {
   constructor(parts: ConnectAttemptParts<C>) {
     this.#parts = parts;
     this.#dialed = parts.endpoint;
-    parts.gate.enter(this, parts.failures);
+    parts.gate.enqueue(this, parts.failures);
   }
 
   /** The address of the endpoint that is being dialed, or will be when the attempt's turn comes. */
@@ -147,7 +147,7 @@ export class ConnectAttempt<C> implements GateVisitor {
     this.#over = true;
     this.#timer?.cancel();
     const { gate } = this.#parts;
-    if (!gate.giveUp(this)) gate.left(this, connected);
+    if (!gate.cancel(this)) gate.ended(this, connected);
   }
 }
 

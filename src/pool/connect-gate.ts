@@ -2,8 +2,8 @@ import type { Clock, Timer } from '../runtime/clock.js';
 import { TokenBucket } from '../runtime/token-bucket.js';
 
 /** An attempt to connect that waits at the gate for its turn. */
-export interface GateVisitor {
-  /** The attempt may begin to connect now. It must call `left` of the gate once, and must not throw. */
+export interface WaitingDial {
+  /** The attempt may begin to connect now. It must call `ended` of the gate once, and must not throw. */
   begin(): void;
 }
 
@@ -13,7 +13,7 @@ const FEW_FAILURES = 3;
  * How many attempts per second are made to endpoints that failed recently. Each endpoint has pauses of its own, but thousands of them (a
  * partition, or a Service whose pods are gone) would together cost a core and a storm of SYNs.
  */
-const AGAIN_PER_SECOND = 50;
+const RETRIES_PER_SECOND = 50;
 
 /**
  * Limits how many attempts to connect run at once; the others wait, first come first served. Attempts to endpoints that failed recently
@@ -22,49 +22,48 @@ const AGAIN_PER_SECOND = 50;
  */
 export class ConnectGate {
   readonly #limit: number;
-  readonly #limitAgain: number;
+  readonly #maxRunningRetries: number;
   readonly #clock: Clock;
   /** Pays for attempts to endpoints that failed recently. One that succeeds is refunded, so that endpoints that return are not delayed. */
-  readonly #budget: TokenBucket = new TokenBucket(AGAIN_PER_SECOND, AGAIN_PER_SECOND);
-  readonly #waiting = new Set<GateVisitor>();
-  readonly #waitingAgain = new Set<GateVisitor>();
-  readonly #waitingLong = new Set<GateVisitor>();
-  readonly #runningAgain = new Set<GateVisitor>();
+  readonly #budget: TokenBucket = new TokenBucket(RETRIES_PER_SECOND, RETRIES_PER_SECOND);
+  readonly #waiting = new Set<WaitingDial>();
+  readonly #retries = new Set<WaitingDial>();
+  readonly #longFailing = new Set<WaitingDial>();
+  readonly #runningRetries = new Set<WaitingDial>();
   #running = 0;
   #admitting = false;
   /** Whether the last attempt to an endpoint that failed recently was to one that had failed often. */
-  #wasLong = false;
+  #wasLongFailing = false;
   /** Runs while an attempt waits until the budget can pay for it. */
   #timer: Timer | undefined;
 
   constructor(limit: number, clock: Clock) {
     this.#limit = limit;
-    this.#limitAgain = Math.max(1, Math.floor(limit / 2));
+    this.#maxRunningRetries = Math.max(1, Math.floor(limit / 2));
     this.#clock = clock;
   }
 
   /**
-   * Calls the visitor's `begin` as soon as there is a free slot, possibly synchronously. @param failures How many attempts in a row failed
-   * on the visitor's endpoint recently.
+   * Calls `begin` as soon as there is a free slot, possibly synchronously. @param failures How many attempts in a row failed
+   * on the endpoint recently.
    */
-  enter(visitor: GateVisitor, failures: number): void {
-    const waiting = failures === 0 ? this.#waiting : failures <= FEW_FAILURES ? this.#waitingAgain : this.#waitingLong;
-    waiting.add(visitor);
+  enqueue(dial: WaitingDial, failures: number): void {
+    const waiting = failures === 0 ? this.#waiting : failures <= FEW_FAILURES ? this.#retries : this.#longFailing;
+    waiting.add(dial);
     if (!this.#admitting) this.#admit();
   }
 
-  /** Makes the visitor stop waiting at the gate. Returns false if its attempt has already begun. */
-  giveUp(visitor: GateVisitor): boolean {
-    const waited =
-      this.#waiting.delete(visitor) || this.#waitingAgain.delete(visitor) || this.#waitingLong.delete(visitor);
+  /** Takes a dial out of the queue. Returns false if its attempt has already begun. */
+  cancel(dial: WaitingDial): boolean {
+    const waited = this.#waiting.delete(dial) || this.#retries.delete(dial) || this.#longFailing.delete(dial);
     this.#stopIdleTimer();
     return waited;
   }
 
   /** An attempt that had begun is over. @param connected Whether the attempt got a connection. */
-  left(visitor: GateVisitor, connected: boolean): void {
+  ended(dial: WaitingDial, connected: boolean): void {
     this.#running--;
-    if (this.#runningAgain.delete(visitor) && connected) this.#budget.giveBack();
+    if (this.#runningRetries.delete(dial) && connected) this.#budget.giveBack();
     this.#admitLater();
   }
 
@@ -83,18 +82,18 @@ export class ConnectGate {
 
   #admit(): void {
     while (this.#running < this.#limit) {
-      const [visitor] = this.#waiting;
-      if (visitor !== undefined) {
-        this.#waiting.delete(visitor);
-        this.#begin(visitor);
-      } else if (!this.#admitAgain()) return;
+      const [dial] = this.#waiting;
+      if (dial !== undefined) {
+        this.#waiting.delete(dial);
+        this.#begin(dial);
+      } else if (!this.#admitRetry()) return;
     }
   }
 
   /** Begins an attempt to an endpoint that failed recently. Returns false if none waits, or if there is no slot or budget for it. */
-  #admitAgain(): boolean {
-    if (this.#waitingAgain.size + this.#waitingLong.size === 0) return false;
-    if (this.#runningAgain.size >= this.#limitAgain) return false;
+  #admitRetry(): boolean {
+    if (this.#retries.size + this.#longFailing.size === 0) return false;
+    if (this.#runningRetries.size >= this.#maxRunningRetries) return false;
     if (!this.#budget.take(this.#clock.now())) {
       this.#timer ??= this.#clock.timer(() => {
         this.#timer = undefined;
@@ -102,23 +101,23 @@ export class ConnectGate {
       }, this.#budget.waitMs);
       return false;
     }
-    this.#wasLong = this.#waitingAgain.size === 0 || (!this.#wasLong && this.#waitingLong.size > 0);
-    const waiting = this.#wasLong ? this.#waitingLong : this.#waitingAgain;
-    const [again] = waiting;
-    waiting.delete(again as GateVisitor);
+    this.#wasLongFailing = this.#retries.size === 0 || (!this.#wasLongFailing && this.#longFailing.size > 0);
+    const waiting = this.#wasLongFailing ? this.#longFailing : this.#retries;
+    const [retry] = waiting;
+    waiting.delete(retry as WaitingDial);
     this.#stopIdleTimer();
-    this.#runningAgain.add(again as GateVisitor);
-    this.#begin(again as GateVisitor);
+    this.#runningRetries.add(retry as WaitingDial);
+    this.#begin(retry as WaitingDial);
     return true;
   }
 
-  #begin(visitor: GateVisitor): void {
+  #begin(dial: WaitingDial): void {
     this.#running++;
-    visitor.begin();
+    dial.begin();
   }
 
   #stopIdleTimer(): void {
-    if (this.#waitingAgain.size + this.#waitingLong.size > 0) return;
+    if (this.#retries.size + this.#longFailing.size > 0) return;
     this.#timer?.cancel();
     this.#timer = undefined;
   }

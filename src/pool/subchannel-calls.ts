@@ -19,7 +19,7 @@ const MAX_PUSHBACK_MS = 60_000;
  * integers, which V8 does not put on the heap.
  */
 const UNLIMITED = 2 ** 30;
-const ASK = -1;
+const POLLED = -1;
 
 /**
  * The part of a subchannel that calls touch: capacity, counters, load and trackers. It shares an object with the rest of the subchannel and
@@ -32,11 +32,11 @@ export abstract class SubchannelCalls<C> {
   /**
    * Whether a successful call would change only the load and the counters `started` and `inFlight`, so that its end can take a short way.
    */
-  #onlyCounts = false;
+  #skipsTrackers = false;
   /** When a call last ended with anything but a timeout, in whole ms modulo 2^32, and how many calls had started by then. */
   #lastAnswerMs: number;
   #startedByLastAnswer = 0;
-  /** How many calls may run on the connection; `ASK` = this must be read from the connection. */
+  /** How many calls may run on the connection; `POLLED` = this must be read from the connection. */
   #limit = 0;
   /** How many calls run now, on the current connection and on those that are finishing. */
   inFlight = 0;
@@ -135,7 +135,7 @@ export abstract class SubchannelCalls<C> {
    */
   get hasRoom(): boolean {
     const limit = this.#limit;
-    return limit === ASK ? this.inFlight < this.capacity : this.inFlight < limit;
+    return limit === POLLED ? this.inFlight < this.capacity : this.inFlight < limit;
   }
 
   /** How many calls on the endpoint succeeded. Computed from other counters, so that a success need not be counted. */
@@ -176,7 +176,7 @@ export abstract class SubchannelCalls<C> {
     this.#probation = round;
     this.#probationSinceMs = this.#clock.now();
     this.#probationLimit = this.inFlight + 1;
-    this.#onlyCounts = false;
+    this.#skipsTrackers = false;
     this.#updateLimit();
   }
 
@@ -197,7 +197,7 @@ export abstract class SubchannelCalls<C> {
    */
   end(startedMs: number, nowMs: number, outcome: Outcome, measuredFromMs: number, isMeasured = true): void {
     this.inFlight--;
-    if (this.#onlyCounts && outcome.kind === 'success') {
+    if (this.#skipsTrackers && outcome.kind === 'success') {
       const rule = this.#rule;
       if (rule !== undefined) this.#tellEnd(rule, measuredFromMs, nowMs, outcome, isMeasured);
       this.#answered(nowMs | 0);
@@ -206,7 +206,7 @@ export abstract class SubchannelCalls<C> {
 
   /** A running call has shown that the endpoint works. Stages count this as a success, and the end of the call as well. */
   confirm(startedMs: number): void {
-    if (this.#onlyCounts || this.state === 'closed') return;
+    if (this.#skipsTrackers || this.state === 'closed') return;
     const nowMs = this.#clock.now();
     this.#track(outcomes.success, nowMs - startedMs, nowMs | 0);
   }
@@ -243,7 +243,7 @@ export abstract class SubchannelCalls<C> {
       this.#endedAtLastReport = ended;
       this.trackers.completed(outcome, latencyMs, silentMs, this.started - this.#startedByLastAnswer, uncounted);
       this.#trackersIgnoreSuccess = this.trackers.ignoreSuccess;
-      this.#onlyCounts = this.#trackersIgnoreSuccess && this.#probation === undefined && this.state === 'ready';
+      this.#skipsTrackers = this.#trackersIgnoreSuccess && this.#probation === undefined && this.state === 'ready';
     }
     if (outcome.cause !== 'timeout') this.#answered(atMs);
   }
@@ -255,19 +255,19 @@ export abstract class SubchannelCalls<C> {
 
   /** A connection was opened where there was none. */
   protected connected(): void {
-    this.forgetWhatTrackersIgnore();
+    this.tellTrackersAgain();
     this.#rule?.connected?.(this.#numbers, this.#at);
     this.trackers.connected();
   }
 
   /** Makes the next successful call reach the trackers again, because it may mean something to them now. */
-  protected forgetWhatTrackersIgnore(): void {
+  protected tellTrackersAgain(): void {
     this.#trackersIgnoreSuccess = false;
-    this.#onlyCounts = false;
+    this.#skipsTrackers = false;
   }
 
   #updateLimit(): void {
     const isPolled = this.#connection !== undefined && !this.#isWatched;
-    this.#limit = isPolled ? ASK : Math.min(this.capacity, UNLIMITED);
+    this.#limit = isPolled ? POLLED : Math.min(this.capacity, UNLIMITED);
   }
 }

@@ -110,7 +110,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
    * For transports whose callers open the network connections: `address` could not be connected to. Puts the endpoint's other address in
    * front, unless that has failed too. Returns whether the address that is in front now should be dialed.
    */
-  turnFrom(address: string): boolean {
+  useOtherAddress(address: string): boolean {
     if (this.state !== 'ready') return false;
     // Another dial that failed may have done this already.
     if (this.endpoint.address !== address) return true;
@@ -181,7 +181,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     await connection.ping(signal);
     // The answer may come after the endpoint's end, when stages have forgotten it.
     if (this.state === 'closed') return;
-    this.forgetWhatTrackersIgnore();
+    this.tellTrackersAgain();
     this.trackers.probed();
   }
 
@@ -277,7 +277,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
   /** The connection takes no more calls, because it closed or because the server wants it to end after its calls have finished. */
   #disconnected(how: EndOfConnection, error?: Error): void {
     this.connection = undefined;
-    this.forgetWhatTrackersIgnore();
+    this.tellTrackersAgain();
     const { livedMs, atOnce } = this.#reconnect.ended(how, this.succeeded > this.#succeededBefore);
     if (this.state === 'draining') {
       this.trackers.disconnected(error);
@@ -288,12 +288,12 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     if (atOnce) {
       this.trackers.disconnected(undefined);
       this.#connect();
-    } else if (how === 'leaving') this.#rest();
+    } else if (how === 'leaving') this.#pauseIdle();
     else this.#lost(error, error ?? new Error(`it ended the connection after ${Math.round(livedMs)} ms`));
   }
 
   /** The server ended the connection as soon as it was open. Nothing failed, so the subchannel is `idle` during the pause. */
-  #rest(): void {
+  #pauseIdle(): void {
     this.#reconnect.failed();
     this.trackers.disconnected(undefined);
     if (!this.#transition('idle')) return;
@@ -314,7 +314,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
       this.#reconnect.failed();
       this.failingSinceMs ??= this.#pausedMs;
     }
-    this.forgetWhatTrackersIgnore();
+    this.tellTrackersAgain();
     this.trackers.disconnected(isOurs ? undefined : error);
     if (!this.#transition('backoff', reason)) return;
     this.#reconnect.pause();
@@ -372,7 +372,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     const mayBecome = !this.#hasLeft || to === 'draining' || to === 'closed';
     if (from !== to && from !== 'closed' && mayBecome) {
       this.state = to;
-      this.forgetWhatTrackersIgnore();
+      this.tellTrackersAgain();
       if (from === 'ready' || to === 'ready') this.#owner.readinessChanged();
       const { observer } = this.#owner;
       if (observes(observer, 'subchannelChanged')) {

@@ -5,7 +5,7 @@ const STALLED_MS = 50;
 /** How much longer a timer waits if it fired late, in ms, so that data can be read that arrived while the event loop was blocked. */
 const GRACE_MS = 250;
 /** How many times in a row a late timer may wait longer. On a very busy machine every turn of the event loop takes long. */
-const MOST_GRACES = 40;
+const MAX_GRACES = 40;
 
 /**
  * Calls `fn` once after `delayMs`, as a timeout. If the event loop was blocked (by a long computation, or because a container was
@@ -14,7 +14,7 @@ const MOST_GRACES = 40;
  *
  * @param graces How many times in a row it may wait longer; 1 for a time limit that somebody set for the request itself.
  */
-export function deadline(clock: Clock, fn: () => void, delayMs: number, graces: number = MOST_GRACES): Timer {
+export function deadline(clock: Clock, fn: () => void, delayMs: number, graces: number = MAX_GRACES): Timer {
   let dueMs = clock.now() + delayMs;
   let left = graces;
   let isReferenced = false;

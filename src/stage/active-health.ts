@@ -54,7 +54,7 @@ export const activeHealth = (options: ActiveHealthOptions = {}): StageFactory =>
 class ActiveHealth implements Stage {
   readonly #rules: HealthRules;
   readonly #context: StageContext;
-  readonly #patients = new Map<string, Patient>();
+  readonly #probed = new Map<string, ProbedEndpoint>();
   /** Whether it was found that the transport cannot ping. */
   #impossible = false;
 
@@ -64,28 +64,28 @@ class ActiveHealth implements Stage {
   }
 
   track(endpoint: Endpoint): Tracker {
-    const patient = new Patient(endpoint, this.#rules, this.#context, {
+    const probed = new ProbedEndpoint(endpoint, this.#rules, this.#context, {
       forget: () => {
-        if (this.#patients.get(endpoint.key) === patient) this.#patients.delete(endpoint.key);
+        if (this.#probed.get(endpoint.key) === probed) this.#probed.delete(endpoint.key);
       },
       impossible: (error) => this.#giveUp(error),
     });
-    this.#patients.set(endpoint.key, patient);
-    return patient;
+    this.#probed.set(endpoint.key, probed);
+    return probed;
   }
 
   apply(set: EndpointSet): EndpointSet {
     return set.map((entry) =>
-      this.#patients.get(entry.endpoint.key)?.ill === true ? { ...entry, suspect: true } : entry,
+      this.#probed.get(entry.endpoint.key)?.isUnhealthy === true ? { ...entry, suspect: true } : entry,
     );
   }
 
   close(): void {
-    for (const patient of this.#patients.values()) patient.stop();
+    for (const probed of this.#probed.values()) probed.stop();
   }
 
   #giveUp(error: Error): void {
-    for (const patient of this.#patients.values()) patient.stop();
+    for (const probed of this.#probed.values()) probed.stop();
     if (this.#impossible) return;
     this.#impossible = true;
     notify(this.#context.observer, 'warned', { message: `activeHealth does nothing: ${error.message}`, error });
@@ -93,14 +93,14 @@ class ActiveHealth implements Stage {
 }
 
 /** One probed endpoint. */
-class Patient implements Tracker {
-  ill = false;
+class ProbedEndpoint implements Tracker {
+  isUnhealthy = false;
   readonly #endpoint: Endpoint;
   readonly #rules: HealthRules;
   readonly #context: StageContext;
   readonly #owner: { forget(): void; impossible(error: Error): void };
   /** How many probes in a row contradict the current verdict on the endpoint. */
-  #against = 0;
+  #contradicting = 0;
   #timer: Timer | undefined;
   #probe: AbortController | undefined;
   #stopped = false;
@@ -176,17 +176,17 @@ class Patient implements Tracker {
 
   #judge(error: Error | undefined): void {
     const { unhealthyAfter, healthyAfter, intervalMs } = this.#rules;
-    if ((error !== undefined) === this.ill) {
-      this.#against = 0;
+    if ((error !== undefined) === this.isUnhealthy) {
+      this.#contradicting = 0;
       return;
     }
-    this.#against++;
-    if (this.#against < (this.ill ? healthyAfter : unhealthyAfter)) return;
-    this.#against = 0;
-    this.ill = !this.ill;
+    this.#contradicting++;
+    if (this.#contradicting < (this.isUnhealthy ? healthyAfter : unhealthyAfter)) return;
+    this.#contradicting = 0;
+    this.isUnhealthy = !this.isUnhealthy;
     const { observer, invalidate } = this.#context;
     const endpoint = this.#endpoint;
-    if (this.ill) {
+    if (this.isUnhealthy) {
       const reason = `${unhealthyAfter} probes of ${endpointAddress(endpoint)} failed: ${error?.message}`;
       notify(observer, 'ejected', { endpoint, reason, cause: 'probe', durationMs: intervalMs * healthyAfter });
     } else notify(observer, 'restored', { endpoint, reason: `${healthyAfter} probes succeeded` });

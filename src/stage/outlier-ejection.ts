@@ -101,7 +101,7 @@ class OutlierEjection implements Stage {
     }
     if (suspects.length === 0) return set;
     if (deservesPanic(set.map((entry) => this.#asSuspect(entry)))) {
-      for (const record of suspects) record.startOver();
+      for (const record of suspects) record.forgive();
     } else this.#ejectWithin(set, suspects);
     return set.map((entry) => this.#asJudged(entry));
   }

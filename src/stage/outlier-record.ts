@@ -71,7 +71,7 @@ export class OutlierRecord implements Tracker {
   /** Whether the endpoint's connection was lost with an error, and no other was opened since. */
   #lost = false;
   /** Whether a new connection or a probe began probation early, and no call has succeeded since. */
-  #lifeSpent = false;
+  #usedEarlyProbation = false;
   #timer: Timer | undefined;
 
   constructor(
@@ -118,11 +118,11 @@ export class OutlierRecord implements Tracker {
   connected(): void {
     const regained = this.#lost;
     this.#lost = false;
-    if (regained) this.#signOfLife();
+    if (regained) this.#beginEarlyProbation();
   }
 
   probed(): void {
-    this.#signOfLife();
+    this.#beginEarlyProbation();
   }
 
   closed(): void {
@@ -154,21 +154,21 @@ export class OutlierRecord implements Tracker {
   }
 
   /** Too many endpoints meet a criterion, so none is ejected. The next ejection of this endpoint will be of the shortest length. */
-  startOver(): void {
+  forgive(): void {
     this.stop();
     this.state = 'over-limit';
     this.#ejections = 0;
   }
 
   /** Begins the endpoint's probation early, but only once until the next success. */
-  #signOfLife(): void {
-    if (this.state !== 'ejected' || this.#lifeSpent) return;
-    this.#lifeSpent = true;
+  #beginEarlyProbation(): void {
+    if (this.state !== 'ejected' || this.#usedEarlyProbation) return;
+    this.#usedEarlyProbation = true;
     this.#beginProbation();
   }
 
   #succeeded(latencyMs: number): void {
-    this.#lifeSpent = false;
+    this.#usedEarlyProbation = false;
     // On probation, a call that started before the ejection proves nothing new.
     if (this.state === 'over-limit' || this.#startedOnProbation(latencyMs)) this.#restore('a call succeeded');
   }
@@ -183,9 +183,9 @@ export class OutlierRecord implements Tracker {
       if (met === undefined) return;
       const goodForMs = this.#context.clock.now() - this.#restoredAtMs;
       if (goodForMs >= Math.max(FORGIVE_AFTER_MS, this.#durationMs)) this.#ejections = 0;
-      this.#meets(...met);
+      this.#meetsCriterion(...met);
     } else if (this.state === 'probation' && this.#startedOnProbation(latencyMs)) {
-      this.#meets('probation', `the trial call failed (${outcome.cause})`);
+      this.#meetsCriterion('probation', `the trial call failed (${outcome.cause})`);
     }
   }
 
@@ -205,7 +205,7 @@ export class OutlierRecord implements Tracker {
     return ['ratio', `${shares} (last: ${this.#lastCause})`];
   }
 
-  #meets(cause: Criterion, reason: string): void {
+  #meetsCriterion(cause: Criterion, reason: string): void {
     this.stop();
     this.#cause = cause;
     this.#reason = reason;

@@ -36,17 +36,20 @@ export const pushback = (options: PushbackOptions = {}): StageFactory => {
 };
 
 /** The pause that one endpoint asked for. */
-class Wish implements Tracker {
+class EndpointPause implements Tracker {
   readonly ignoresSuccess = true;
   untilMs = Number.NEGATIVE_INFINITY;
-  readonly #stage: { wished(wish: Wish, retryAfterMs: number): void; forget(wish: Wish): void };
+  readonly #stage: { requested(pause: EndpointPause, retryAfterMs: number): void; forget(pause: EndpointPause): void };
 
-  constructor(stage: { wished(wish: Wish, retryAfterMs: number): void; forget(wish: Wish): void }) {
+  constructor(stage: {
+    requested(pause: EndpointPause, retryAfterMs: number): void;
+    forget(pause: EndpointPause): void;
+  }) {
     this.#stage = stage;
   }
 
   completed({ retryAfterMs }: Outcome): void {
-    if (retryAfterMs !== undefined && retryAfterMs > 0) this.#stage.wished(this, retryAfterMs);
+    if (retryAfterMs !== undefined && retryAfterMs > 0) this.#stage.requested(this, retryAfterMs);
   }
 
   closed(): void {
@@ -58,7 +61,7 @@ class Pushback implements Stage {
   readonly #ratio: number;
   readonly #maxMs: number;
   readonly #context: StageContext;
-  readonly #wishes = new Map<string, Wish>();
+  readonly #pauses = new Map<string, EndpointPause>();
   #timer: Timer | undefined;
 
   constructor(ratio: number, maxMs: number, context: StageContext) {
@@ -69,40 +72,40 @@ class Pushback implements Stage {
 
   track({ key }: Endpoint): Tracker {
     const { clock } = this.#context;
-    const wish = new Wish({
-      wished: (wish, retryAfterMs) => {
+    const pause = new EndpointPause({
+      requested: (pause, retryAfterMs) => {
         const nowMs = clock.now();
-        const isNews = wish.untilMs <= nowMs;
-        wish.untilMs = Math.max(wish.untilMs, nowMs + Math.min(retryAfterMs, this.#maxMs));
+        const isNews = pause.untilMs <= nowMs;
+        pause.untilMs = Math.max(pause.untilMs, nowMs + Math.min(retryAfterMs, this.#maxMs));
         if (isNews) this.#context.invalidate();
       },
       forget: (gone) => {
-        if (this.#wishes.get(key) === gone) this.#wishes.delete(key);
+        if (this.#pauses.get(key) === gone) this.#pauses.delete(key);
       },
     });
-    this.#wishes.set(key, wish);
-    return wish;
+    this.#pauses.set(key, pause);
+    return pause;
   }
 
   apply(set: EndpointSet): EndpointSet {
     this.#timer?.cancel();
     this.#timer = undefined;
     const nowMs = this.#context.clock.now();
-    const spared = new Set<Endpoint>();
+    const paused = new Set<Endpoint>();
     let usable = 0;
     let nextMs = Number.POSITIVE_INFINITY;
     for (const { endpoint, weight, suspect } of set.entries) {
       if (weight <= 0 || suspect) continue;
       usable++;
-      const untilMs = this.#wishes.get(endpoint.key)?.untilMs ?? nowMs;
+      const untilMs = this.#pauses.get(endpoint.key)?.untilMs ?? nowMs;
       if (untilMs <= nowMs) continue;
-      spared.add(endpoint);
+      paused.add(endpoint);
       nextMs = Math.min(nextMs, untilMs);
     }
-    if (spared.size === 0) return set;
+    if (paused.size === 0) return set;
     this.#timer = this.#context.clock.timer(() => this.#context.invalidate(), nextMs - nowMs);
-    if (2 * spared.size > usable) return set;
-    return set.map((entry) => (spared.has(entry.endpoint) ? { ...entry, weight: entry.weight * this.#ratio } : entry));
+    if (2 * paused.size > usable) return set;
+    return set.map((entry) => (paused.has(entry.endpoint) ? { ...entry, weight: entry.weight * this.#ratio } : entry));
   }
 
   close(): void {

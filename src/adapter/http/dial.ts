@@ -63,7 +63,7 @@ const TLS_HIGH_WATER_MARK = 16 * 1024;
  * The share of the connect timeout that a function which provides TLS settings may take, so that it ends before anything else that watches
  * the timeout.
  */
-export const ASK_RATIO = 0.9;
+export const TLS_FUNCTION_SHARE = 0.9;
 
 /** A socket option that Node's types lack. */
 interface SizedBuffer {
@@ -214,7 +214,7 @@ export function dialler(
       const tlsOptions = valueFor('tls', tls, endpoint, checkReturnedTls);
       if (!isPromise(tlsOptions)) return refused(() => openSecure(tlsOptions));
       const plain = openPlain();
-      const limitMs = connectTimeoutMs * ASK_RATIO;
+      const limitMs = connectTimeoutMs * TLS_FUNCTION_SHARE;
       const late = (): void => void plain.destroy(perEndpointError('tls', endpoint, `took more than ${limitMs} ms`));
       tlsTimer = deadline(clock, late, limitMs);
       tlsOptions

@@ -137,7 +137,7 @@ export function outcomeOfAbort(
   answered: boolean,
 ): Outcome {
   const limitMs = timeoutOf(headers);
-  if (limitMs === undefined || sinceMs < AT_DEADLINE * limitMs) return outcomes.cancelled;
+  if (limitMs === undefined || sinceMs < COUNTS_AS_DEADLINE_SHARE * limitMs) return outcomes.cancelled;
   return outcomeAtDeadline(heldMs, limitMs, answered);
 }
 
@@ -145,7 +145,7 @@ export function outcomeOfAbort(
  * A caller that gives up after this share of its deadline gave up because of the deadline: timers round, and the caller's timer began
  * earlier.
  */
-const AT_DEADLINE = 0.95;
+const COUNTS_AS_DEADLINE_SHARE = 0.95;
 
 const unitMs: ReadonlyMap<string, number> = new Map(
   Object.entries({ H: 3_600_000, M: 60_000, S: 1_000, m: 1, u: 1e-3, n: 1e-6 }),

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { type ConnectionOptions, createSecureContext, type TLSSocket } from 'node:tls';
 import { type Connection, type Endpoint, EvenkeelError, endpointAddress, type Transport } from '../../index.js';
-import { ASK_RATIO, bareHost, checkReturnedTls } from '../http/dial.js';
+import { bareHost, checkReturnedTls, TLS_FUNCTION_SHARE } from '../http/dial.js';
 import { PodSignals } from '../http/pod-signals.js';
 import {
   asError,
@@ -206,7 +206,7 @@ export class PodSessions implements Connection<PodSessions> {
   /** Resolves as the promise of a `tls` function does, which may take nearly as long as connecting may. */
   #inTime(settings: Promise<ConnectionOptions>): Promise<ConnectionOptions> {
     const { clock, connectTimeoutMs } = this.#context.options;
-    const limitMs = ASK_RATIO * connectTimeoutMs;
+    const limitMs = TLS_FUNCTION_SHARE * connectTimeoutMs;
     return new Promise((resolve, reject) => {
       const late = (): void => reject(perEndpointError('tls', this.#endpoint, `took more than ${limitMs} ms`));
       const timer = deadline(clock, late, limitMs);

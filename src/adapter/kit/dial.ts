@@ -166,7 +166,7 @@ export class Dial implements PlacedConnection {
   /** Makes the next dial to the endpoint go to its other address. Returns false if it has none, or if `cause` would come there too. */
   turnToOther(cause: unknown): boolean {
     if (isSameAtOtherAddress(cause) || this.lease.leaving.aborted) return false;
-    return callLease(this.lease).subchannel.turnFrom(this.endpoint.address);
+    return callLease(this.lease).subchannel.useOtherAddress(this.endpoint.address);
   }
 
   /** The dial opened no connection, for a reason that says nothing about its endpoint. */

@@ -4,7 +4,7 @@ import type { PoolConnection } from 'mysql2';
 import type { Clock, Endpoint, Timer } from '../../index.js';
 import { onTransactionState, streamOf } from './internals.js';
 import { queryTimeout } from './outcome.js';
-import { ownErrors, withOwnFunctions } from './own-functions.js';
+import { applicationErrors, withApplicationFunctions } from './own-functions.js';
 
 /** A checked-out connection of a cluster, with the server to which it leads. */
 export interface ServerOfConnection {
@@ -130,7 +130,7 @@ export class ConnectionStatements {
     this.#readers.clear();
     const notifyReaders = (): void =>
       server.clock.defer(() => {
-        for (const reader of readers) ownErrors(reader)(error);
+        for (const reader of readers) applicationErrors(reader)(error);
       });
     if (socket.closed) notifyReaders();
     else socket.once('close', notifyReaders);
@@ -153,10 +153,10 @@ export class ConnectionStatements {
       typeof statement === 'object' && statement !== null && Object.getPrototypeOf(statement) === Object.prototype;
     const { timeout, ...others } = isPlain ? (statement as { readonly timeout?: unknown }) : {};
     const limitMs = typeof timeout === 'number' && timeout > 0 ? timeout : queryTimeoutMs;
-    const sent = isPlain ? withOwnFunctions(others) : statement;
+    const sent = isPlain ? withApplicationFunctions(others) : statement;
     const callbackIndex = args.findLastIndex((arg) => typeof arg === 'function');
     if (callbackIndex === -1) return { args: [sent, ...args.slice(1)], hasCallback: false, limitMs, cancel: () => {} };
-    const callback = ownErrors(args[callbackIndex] as MysqlCallback);
+    const callback = applicationErrors(args[callbackIndex] as MysqlCallback);
     let isOver = false;
     const answer: MysqlCallback = (error, rows, fields) => {
       if (isOver) return;

@@ -6,7 +6,7 @@ import { EvenkeelError } from '../../index.js';
 import { ownProperties } from '../kit/index.js';
 import { MysqlCall } from './call.js';
 import type { Method, MysqlCallback, ServerOfConnection } from './connection-methods.js';
-import { ownErrors } from './own-functions.js';
+import { applicationErrors } from './own-functions.js';
 import type { ServiceRoute } from './route.js';
 import {
   callbackOf,
@@ -79,7 +79,7 @@ export class Namespace extends EventEmitter {
       throw error;
     }
     if (callback === undefined) return this.#checkOut(key);
-    const done = AsyncResource.bind(ownErrors(callback));
+    const done = AsyncResource.bind(applicationErrors(callback));
     new MysqlCall(this.#route, undefined, key, done as MysqlCallback).begin();
   }
 
@@ -110,7 +110,7 @@ export class Namespace extends EventEmitter {
       this.#route,
       statement,
       statement.key,
-      AsyncResource.bind(ownErrors(callback)) as MysqlCallback,
+      AsyncResource.bind(applicationErrors(callback)) as MysqlCallback,
     ).begin();
   }
 

@@ -30,7 +30,7 @@ import type { PoolLimits } from '../sql/session-pool.js';
 import { hostOf, sourceOf, targetOf } from '../sql/where.js';
 import { type Credentials, type ReadCredentials, readerOfCredentials, resolveTls } from './credentials.js';
 import { canReset, knowsGracefulEnd } from './internals.js';
-import { withOwnFunctions } from './own-functions.js';
+import { withApplicationFunctions } from './own-functions.js';
 import { lagTable, type ReplicaLagOptions } from './roles.js';
 
 const MYSQL_PORT = 3_306;
@@ -358,7 +358,7 @@ function mysqlOptions(options: Mysql2ConnectionOptions, host: string | undefined
   const ssl = typeof options.ssl === 'function' ? undefined : resolveTls(options.ssl, host);
   if (ssl !== undefined) mysql.ssl = ssl;
   if (host !== undefined) mysql.host = host;
-  return withOwnFunctions(mysql) as MysqlPoolOptions;
+  return withApplicationFunctions(mysql) as MysqlPoolOptions;
 }
 
 const mayBeFunction = (name: string): boolean => name === 'user' || name === 'password';

@@ -3,7 +3,7 @@ import { isEvenkeelError, type Outcome, outcomes } from '../../index.js';
 import { outcomeOfSystemError } from '../kit/index.js';
 import type { ConnectRefusal } from '../sql/session-pool.js';
 import { isClosedBefore, isMissingFile } from './internals.js';
-import { isOwnFault, wasReadToItsEnd } from './own-functions.js';
+import { isApplicationError, wasReadToItsEnd } from './own-functions.js';
 
 /**
  * The outcome of a statement that a server refused because it takes no writes. A success of the server, distinguished from other successes
@@ -86,7 +86,7 @@ const byCode: ReadonlyMap<string, MysqlVerdict> = new Map([
  */
 export function verdictOf(error: unknown): MysqlVerdict {
   if (typeof error !== 'object' || error === null) return broken;
-  if (isOwnFault(error)) return wasReadToItsEnd(error) ? answered : unread;
+  if (isApplicationError(error)) return wasReadToItsEnd(error) ? answered : unread;
   const { code, errno, message, sqlState } = error as {
     readonly code?: unknown;
     readonly errno?: unknown;

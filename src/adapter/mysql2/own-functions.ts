@@ -9,7 +9,7 @@ import type { Readable } from 'node:stream';
  * Wraps a callback of the application, so that what it throws becomes an uncaught exception. An error thrown while mysql2 reads an answer
  * would be taken for an error of the connection, which mysql2 would close without notifying anybody.
  */
-export function ownErrors<Args extends readonly unknown[]>(callback: (...args: Args) => void) {
+export function applicationErrors<Args extends readonly unknown[]>(callback: (...args: Args) => void) {
   return (...args: Args): void => {
     try {
       callback(...args);
@@ -28,14 +28,14 @@ export interface Events {
 
 /** Emits an event. What a listener throws becomes an uncaught exception, later, instead of interrupting evenkeel's work. */
 export function tell({ emitter }: Events, event: string, value: unknown): void {
-  if (emitter !== undefined && emitter.listenerCount(event) > 0) ownErrors(() => emitter.emit(event, value))();
+  if (emitter !== undefined && emitter.listenerCount(event) > 0) applicationErrors(() => emitter.emit(event, value))();
 }
 
 /** Errors that came from a function of the application. The value says whether mysql2 still read the server's answer to its end. */
 const faults = new WeakMap<object, boolean>();
 
 /** Whether a function of the application caused this error. */
-export function isOwnFault(error: object): boolean {
+export function isApplicationError(error: object): boolean {
   return faults.has(error);
 }
 
@@ -45,7 +45,7 @@ export function wasReadToItsEnd(error: object): boolean {
 }
 
 /** Marks an error as caused by the application. `what` names the function, in case it threw something other than an Error. */
-export function ownFault(error: unknown, what: string, isReadToItsEnd = false): object {
+export function applicationError(error: unknown, what: string, isReadToItsEnd = false): object {
   // mysql2 sets properties on what it catches, so the caught value has to be an object.
   const object = error instanceof Error ? error : new Error(`${what} threw what is no Error`, { cause: error });
   faults.set(object, isReadToItsEnd);
@@ -61,7 +61,7 @@ interface OwnFunctions {
 type Any = (...args: unknown[]) => unknown;
 
 /** Wraps the application's functions in mysql2's options, so that the errors they throw are marked as the application's. */
-export function withOwnFunctions<Options extends OwnFunctions>(options: Options): Options {
+export function withApplicationFunctions<Options extends OwnFunctions>(options: Options): Options {
   const { typeCast, infileStreamFactory } = options;
   const isCast = typeof typeCast === 'function';
   const isInfile = typeof infileStreamFactory === 'function';
@@ -78,7 +78,7 @@ function own(called: Any, what: string): Any {
     try {
       return called(first, second);
     } catch (error) {
-      throw ownFault(error, what);
+      throw applicationError(error, what);
     }
   };
 }
@@ -89,7 +89,7 @@ function ownStreams(factory: Any): Any {
   return (path) => {
     const stream = open(path) as Readable;
     // This listener is added before mysql2's. mysql2 then ends the file, and reports the error once the server has answered.
-    stream.on('error', (error) => ownFault(error, 'infileStreamFactory', true));
+    stream.on('error', (error) => applicationError(error, 'infileStreamFactory', true));
     return stream;
   };
 }

@@ -13,7 +13,7 @@ import {
 import type { Credentials } from './credentials.js';
 import { endsGracefully, nameServer, onTransactionState, replaceMethods, reset, sayGoodbye } from './internals.js';
 import { connectionLost, isFarewell, isQueryTimeout, verdictOf } from './outcome.js';
-import { isOwnFault } from './own-functions.js';
+import { isApplicationError } from './own-functions.js';
 
 /** Called once, when a session is free again or gone. `outcome` is that of the statements that its user ran on the connection itself. */
 export type Freed = (outcome: Outcome) => void;
@@ -231,7 +231,7 @@ export class MysqlSession implements PooledSession {
   /** Ends the session at once; a statement that runs on it fails with `error`. */
   kill(error: Error): void {
     if (this.#state === 'dead') return;
-    this.#endNow(error, isOwnFault(error) ? 'application' : isQueryTimeout(error) ? 'limit' : 'server');
+    this.#endNow(error, isApplicationError(error) ? 'application' : isQueryTimeout(error) ? 'limit' : 'server');
   }
 
   cut(error: Error): void {

@@ -6,7 +6,7 @@ import type { FieldPacket, QueryOptions } from 'mysql2';
 import { EvenkeelError, type Priority } from '../../index.js';
 import { checkBoolean, checkNumber, checkPriority, ownProperties } from '../kit/index.js';
 import type { Method, MysqlCallback } from './connection-methods.js';
-import { ownErrors, withOwnFunctions } from './own-functions.js';
+import { applicationErrors, withApplicationFunctions } from './own-functions.js';
 
 /** Options of `query` and `execute` in addition to mysql2's. */
 export interface StatementOptions extends Omit<QueryOptions, 'timeout'> {
@@ -112,7 +112,7 @@ export function parseStatement(
     method,
     // `sql` and `values` may be inherited, as in the objects that tagged templates make; mysql2 reads inherited properties too.
     sql: {
-      ...withOwnFunctions(rest),
+      ...withApplicationFunctions(rest),
       sql: (sql as StatementOptions).sql,
       values: (sql as StatementOptions).values,
     },
@@ -268,7 +268,7 @@ export class RunningStatement<T> extends Promise<[T, FieldPacket[]]> {
     this.#events = events;
     // Listeners run in the caller's async context, and what they throw does not reach mysql2, which would close the connection.
     const emit = (event: StatementEvent, ...values: unknown[]): void => void events.emit(event, ...values);
-    this.#emit = AsyncResource.bind(ownErrors(emit));
+    this.#emit = AsyncResource.bind(applicationErrors(emit));
     return events;
   }
 

@@ -20,7 +20,7 @@ import {
 } from '../kit/index.js';
 import { type AgentOptions, agentOptionNames, openCore } from './agent.js';
 import type { AgentCore, AgentCoreParts, ByName } from './agent-core.js';
-import { hasOwnWay, identityOf, tlsOf } from './request-identity.js';
+import { configuresConnection, identityOf, tlsOf } from './request-identity.js';
 
 /** Options for one Service of an app. They have no `fallbackAgent`, because a Service's agent gets no requests for other hosts. */
 export type ServiceOptions = Omit<AgentOptions, 'fallbackAgent'>;
@@ -174,7 +174,7 @@ export class AppRouter {
 
   /** Sends a request to a pod of its Service, now or when DNS has answered, or lets `onward` send it. */
   route(protocol: string, request: ClientRequest, options: RequestOptions, onward: Onward): void {
-    if (hasOwnWay(protocol, request, options) || this.services.isClosed) {
+    if (configuresConnection(protocol, request, options) || this.services.isClosed) {
       onward(request, options);
       return;
     }

@@ -27,19 +27,23 @@ const tlsNames = [
 ] as const satisfies readonly (keyof ConnectionOptions)[];
 
 /** Options of a request that say how to connect. Only Node, or the caller, can do what they say. */
-const wayNames = ['socketPath', 'createConnection', 'lookup', 'localAddress', 'localPort', 'family'] as const;
+const connectionOptions = ['socketPath', 'createConnection', 'lookup', 'localAddress', 'localPort', 'family'] as const;
 /** Options of a request over TLS that say how to connect. */
-const tlsWayNames = ['secureContext', 'ALPNProtocols', 'socket', 'pskCallback'] as const;
+const tlsConnectionOptions = ['secureContext', 'ALPNProtocols', 'socket', 'pskCallback'] as const;
 
 const SLASH = 47;
 
 /** Whether a request says itself how to connect: through a proxy, through a tunnel, or as its options describe. */
-export function hasOwnWay(protocol: string, { path, method }: ClientRequest, options: RequestOptions): boolean {
-  if (path.charCodeAt(0) !== SLASH || method === 'CONNECT' || names(options, wayNames)) return true;
+export function configuresConnection(
+  protocol: string,
+  { path, method }: ClientRequest,
+  options: RequestOptions,
+): boolean {
+  if (path.charCodeAt(0) !== SLASH || method === 'CONNECT' || names(options, connectionOptions)) return true;
   if (protocol !== 'https:') return false;
   const { checkServerIdentity: check = checkServerIdentity } = options as ConnectionOptions;
   // The client `got` always sets this option, to the function that Node uses by default. That does not count as a way of its own.
-  return check !== checkServerIdentity || names(options, tlsWayNames);
+  return check !== checkServerIdentity || names(options, tlsConnectionOptions);
 }
 
 function names(options: object, wanted: readonly string[]): boolean {

@@ -36,7 +36,7 @@ type Callback = (error?: Error | null, ...more: unknown[]) => void;
 /** The part of `pg.Pool` that the pool of a Service inherits: events and options. The lists of clients in the base class stay empty. */
 type Base = new (options: object) => InstanceType<typeof pg.Pool>;
 
-class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner {
+class BalancedPgPool extends (pg.Pool as unknown as Base) implements CallOwner {
   readonly balancer: Balancer<PgServer>;
   readonly settings: PoolSettings;
   readonly clock: Clock;
@@ -233,9 +233,9 @@ for (const [name, count] of [
   ['idleCount', 'idle'],
   ['waitingCount', 'waiting'],
 ] as const) {
-  Object.defineProperty(PoolOverService.prototype, name, {
+  Object.defineProperty(BalancedPgPool.prototype, name, {
     configurable: true,
-    get(this: PoolOverService) {
+    get(this: BalancedPgPool) {
       return this.counts()[count];
     },
   });
@@ -289,7 +289,7 @@ function promised(start: (answer: PgCallback) => void): Promise<unknown> {
  * The class of the pools that `createPool` returns, for libraries that construct their pool themselves. It takes the same options, and
  * ignores unknown ones unless their names resemble an option of evenkeel. Its instances are instances of `pg.Pool`.
  */
-export const ServicePool: new (options?: PgPoolOptions) => PgPool = PoolOverService as unknown as new (
+export const ServicePool: new (options?: PgPoolOptions) => PgPool = BalancedPgPool as unknown as new (
   options?: PgPoolOptions,
 ) => PgPool;
 

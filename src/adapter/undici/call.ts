@@ -26,7 +26,7 @@ import { bodyOf } from './request-body.js';
 import { askForReport, headerSetter, sayDeadline } from './request-headers.js';
 import { canBeSent, isRepeatable, type OwnOptions } from './request-options.js';
 import type { PodTransport } from './transport.js';
-import { refusalOf, unsentTeller, watchBody } from './unsent-request.js';
+import { unsentTeller, validationError, watchBody } from './unsent-request.js';
 import { holdUpgraded, type UpgradeOwner } from './web-socket.js';
 
 /** What all undici requests of one dispatcher share. */
@@ -138,7 +138,7 @@ export class UndiciCall implements AttemptedCall<Pool>, AttemptOwner, Abortable,
   start(lease?: Lease<Pool>): boolean {
     if (this.#attempts.begin(lease)) return true;
     // A request that undici would refuse is failed now, and does not wait for a pod.
-    const refusal = refusalOf(this.#options);
+    const refusal = validationError(this.#options);
     if (refusal !== undefined) {
       this.fail(refusal);
       return true;

@@ -27,7 +27,7 @@ import { type CallOwner, UndiciCall } from './call.js';
 import { checkRuntime } from './check-version.js';
 import { EndingDispatcher } from './ending-dispatcher.js';
 import { Fallback, mockedConnector } from './fallback.js';
-import { asHandlerV2, refuse } from './handler.js';
+import { asHandlerV2, failAtOnce } from './handler.js';
 import { HedgedCall } from './hedged-call.js';
 import { coreTakesHandlerV1 } from './internals.js';
 import {
@@ -42,8 +42,8 @@ import {
 import { withWatchedBody } from './request-body.js';
 import { sayPriority } from './request-headers.js';
 import {
+  argumentError,
   completedWith,
-  faultOf,
   isRepeatable,
   type OwnOptions,
   requestOf,
@@ -175,16 +175,16 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
 
   /** Sends a request to a pod. Returns false when the request has to wait for a pod; `drain` is emitted when none waits any longer. */
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
-    const fault = faultOf(options, handler);
-    if (fault !== undefined) return refuse(handler, fault);
+    const fault = argumentError(options, handler);
+    if (fault !== undefined) return failAtOnce(handler, fault);
     if (this.ending !== undefined)
-      return refuse(handler, new EvenkeelError('EVENKEEL_CLOSED', 'the dispatcher is closed'));
+      return failAtOnce(handler, new EvenkeelError('EVENKEEL_CLOSED', 'the dispatcher is closed'));
     const matcher = this.matcher;
     let own: OwnOptions;
     try {
       own = requestOf(options, handler, matcher);
     } catch (error) {
-      return refuse(handler, asError(error));
+      return failAtOnce(handler, asError(error));
     }
     // The first comparison suffices for a request to the Service's own origin, which is nearly every request.
     const { origin } = own;

@@ -3,7 +3,7 @@ import { type Balancer, type Clock, EvenkeelError } from '../../index.js';
 import type { DialOptions } from '../http/dial.js';
 import { MockedDial } from '../http/mocked-dial.js';
 import { afterPendingIo } from '../kit/index.js';
-import { asHandlerV2, type HandlerV2, refuse, tellFailed, withRawHeaders } from './handler.js';
+import { asHandlerV2, failAtOnce, type HandlerV2, tellFailed, withRawHeaders } from './handler.js';
 import { isMockActive } from './internals.js';
 import { type WebSocketLimits, webSocketLimits } from './options.js';
 import { withoutDispatcher } from './request-options.js';
@@ -78,7 +78,7 @@ export class Fallback {
     if (this.#closed) {
       // This request was still waiting for its destination when the fallback was destroyed.
       const closed = new EvenkeelError('EVENKEEL_CLOSED', 'the dispatcher is closed');
-      return refuse(handler, this.#destroyedBy ?? closed);
+      return failAtOnce(handler, this.#destroyedBy ?? closed);
     }
     const { fallbackDispatcher } = this.#options;
     const target = fallbackDispatcher ?? this.#ownAgent();

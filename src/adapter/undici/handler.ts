@@ -163,7 +163,7 @@ function rawList(raw: unknown, headers: IncomingHttpHeaders | undefined): unknow
  * Notifies a handler of either form that its request failed before it began; throws the error if the handler has no method for that.
  * Returns true, as `dispatch` does when no caller has to wait.
  */
-export function refuse(handler: Dispatcher.DispatchHandler, error: Error): true {
+export function failAtOnce(handler: Dispatcher.DispatchHandler, error: Error): true {
   const isV2 = typeof handler.onRequestStart === 'function' || !coreTakesHandlerV1;
   if (isV2 && typeof handler.onResponseError === 'function') {
     handler.onResponseError(undefined as never, error);

@@ -4,7 +4,7 @@ import type { OriginMatcher } from '../http/origin.js';
 import type { RetryPolicy } from '../kit/index.js';
 import { coreTakesHandlerV1 } from './internals.js';
 import { bodyOf } from './request-body.js';
-import { refusalOf } from './unsent-request.js';
+import { validationError } from './unsent-request.js';
 
 /**
  * Copies a request's options, so that the caller can no longer change them. undici reads headers and path at `dispatch`; evenkeel may read
@@ -237,7 +237,10 @@ export function completedWith(origin: string): Dispatcher.DispatcherComposeInter
  * Checks the arguments of `dispatch` as undici's own dispatchers do; those only see evenkeel's handler, which has every method. Returns the
  * error to pass to the caller's handler; throws if there is no handler.
  */
-export function faultOf(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): Error | undefined {
+export function argumentError(
+  options: Dispatcher.DispatchOptions,
+  handler: Dispatcher.DispatchHandler,
+): Error | undefined {
   if (typeof handler !== 'object' || handler === null) {
     throw new errors.InvalidArgumentError('handler must be an object');
   }
@@ -248,7 +251,7 @@ export function faultOf(options: Dispatcher.DispatchOptions, handler: Dispatcher
     typeof handler.onRequestStart === 'function' ? missingInV2(handler, upgrades) : missingInV1(handler, upgrades);
   if (missing === undefined) return undefined;
   // undici checks the options before the handler, so an error about them comes first.
-  return refusalOf(options) ?? new errors.InvalidArgumentError(`invalid ${missing} method`);
+  return validationError(options) ?? new errors.InvalidArgumentError(`invalid ${missing} method`);
 }
 
 function missingInV2(handler: Dispatcher.DispatchHandler, upgrades: unknown): string | undefined {

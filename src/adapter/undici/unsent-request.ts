@@ -96,7 +96,7 @@ export function watchBody(options: Dispatcher.DispatchOptions, failed: (error: E
 let judge: Client | undefined;
 
 /** The error with which undici would refuse a request at `dispatch`, for requests that wait and so do not reach undici yet. */
-export function refusalOf(options: Dispatcher.DispatchOptions): Error | undefined {
+export function validationError(options: Dispatcher.DispatchOptions): Error | undefined {
   judge ??= new Client('http://nobody.invalid', { connect: (_options, dialled) => dialled(new Error('none'), null) });
   // A stream is left out, because undici would add listeners to it.
   const checked = bodyOf(options) === undefined ? options : { ...options, body: null };

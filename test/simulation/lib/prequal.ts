@@ -21,7 +21,7 @@ const SURPLUS = 1;
 const FEWEST = 2;
 /** How many of the last probes make up the distribution of requests in flight. */
 const REMEMBERED = 128;
-const MOST_IN_FLIGHT = 10_000;
+const MAX_IN_FLIGHT = 10_000;
 
 interface Probe {
   readonly subchannel: Subchannel<unknown>;
@@ -47,7 +47,7 @@ class PrequalPicker implements Picker<Subchannel<unknown>> {
   #pool: Probe[] = [];
   /** Requests in flight as probes said, in a ring, and how many said each number. */
   readonly #seen: number[] = [];
-  readonly #said = new Int32Array(MOST_IN_FLIGHT + 1);
+  readonly #said = new Int32Array(MAX_IN_FLIGHT + 1);
   #next = 0;
   #removesWorst = false;
   #nowMs = 0;
@@ -120,7 +120,7 @@ class PrequalPicker implements Picker<Subchannel<unknown>> {
   #learn(subchannel: Subchannel<unknown>, inFlight: number, latencyMs: number): void {
     const forgotten = this.#seen[this.#next];
     if (forgotten !== undefined) this.#said[forgotten] = (this.#said[forgotten] as number) - 1;
-    const counted = Math.min(inFlight, MOST_IN_FLIGHT);
+    const counted = Math.min(inFlight, MAX_IN_FLIGHT);
     this.#seen[this.#next] = counted;
     this.#said[counted] = (this.#said[counted] as number) + 1;
     this.#next = (this.#next + 1) % REMEMBERED;
@@ -140,11 +140,11 @@ class PrequalPicker implements Picker<Subchannel<unknown>> {
 
   #quantile(): number {
     let left = Math.floor(this.#seen.length * HOT_QUANTILE);
-    for (let inFlight = 0; inFlight <= MOST_IN_FLIGHT; inFlight++) {
+    for (let inFlight = 0; inFlight <= MAX_IN_FLIGHT; inFlight++) {
       left -= this.#said[inFlight] as number;
       if (left < 0) return inFlight;
     }
-    return MOST_IN_FLIGHT;
+    return MAX_IN_FLIGHT;
   }
 }
 

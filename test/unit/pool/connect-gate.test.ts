@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import { ConnectGate, type GateVisitor } from '../../../src/pool/connect-gate.js';
+import { ConnectGate, type WaitingDial } from '../../../src/pool/connect-gate.js';
 import { FakeClock, settle } from '../../../src/testing/fake-clock.js';
 
 /** Visitors by name, and who has begun. */
 function gate(limit: number): {
   gate: ConnectGate;
   begun: string[];
-  enter(name: string, failures?: number): GateVisitor;
+  enter(name: string, failures?: number): WaitingDial;
   clock: FakeClock;
 } {
   const begun: string[] = [];
@@ -18,7 +18,7 @@ function gate(limit: number): {
     begun,
     enter(name, failures = 0) {
       const visitor = { begin: () => begun.push(name) };
-      made.enter(visitor, failures);
+      made.enqueue(visitor, failures);
       return visitor;
     },
   };
@@ -29,17 +29,17 @@ describe('the connect gate', () => {
     const { gate: subject, begun, enter } = gate(2);
     const [a] = ['a', 'b', 'c', 'd'].map((name) => enter(name));
     expect(begun).toEqual(['a', 'b']);
-    subject.left(a as GateVisitor, true);
+    subject.ended(a as WaitingDial, true);
     await settle();
     expect(begun).toEqual(['a', 'b', 'c']);
   });
 
   it('drops an attempt that stops waiting', async () => {
     const { gate: subject, begun, enter } = gate(1);
-    const [a, b] = ['a', 'b', 'c'].map((name) => enter(name)) as [GateVisitor, GateVisitor];
-    expect(subject.giveUp(b)).toBe(true);
-    expect(subject.giveUp(a)).toBe(false);
-    subject.left(a, true);
+    const [a, b] = ['a', 'b', 'c'].map((name) => enter(name)) as [WaitingDial, WaitingDial];
+    expect(subject.cancel(b)).toBe(true);
+    expect(subject.cancel(a)).toBe(false);
+    subject.ended(a, true);
     await settle();
     expect(begun).toEqual(['a', 'c']);
   });
@@ -47,7 +47,7 @@ describe('the connect gate', () => {
   it('starts no attempt that is aborted in the same turn as those before it', async () => {
     const { gate: subject, begun, enter } = gate(2);
     const visitors = Array.from({ length: 1_000 }, (_, i) => enter(String(i)));
-    for (const visitor of visitors) if (!subject.giveUp(visitor)) subject.left(visitor, false);
+    for (const visitor of visitors) if (!subject.cancel(visitor)) subject.ended(visitor, false);
     await settle();
     expect(begun).toHaveLength(2);
   });
@@ -60,7 +60,7 @@ describe('the connect gate', () => {
     enter('new 2');
     expect(begun.slice(2)).toEqual(['new 1', 'new 2']);
     enter('new 3');
-    subject.left(failing[0] as GateVisitor, false);
+    subject.ended(failing[0] as WaitingDial, false);
     await settle();
     expect(begun.slice(4)).toEqual(['new 3']);
   });
@@ -85,12 +85,12 @@ describe('the connect gate', () => {
         begin() {
           begun++;
           clock.timer(() => {
-            subject.left(this, false);
-            subject.enter(this, 10);
+            subject.ended(this, false);
+            subject.enqueue(this, 10);
           }, 1);
         },
       }));
-      for (const visitor of visitors) subject.enter(visitor, 10);
+      for (const visitor of visitors) subject.enqueue(visitor, 10);
       await clock.advanceAsync(1_000);
       expect(begun).toBeLessThanOrEqual(100);
       const before = begun;
@@ -102,9 +102,9 @@ describe('the connect gate', () => {
       enter('new');
       expect(begun).toBe(now);
       // Those that run come back once more.
-      for (const visitor of visitors) subject.giveUp(visitor);
+      for (const visitor of visitors) subject.cancel(visitor);
       await clock.advanceAsync(1);
-      for (const visitor of visitors) subject.giveUp(visitor);
+      for (const visitor of visitors) subject.cancel(visitor);
       expect(clock.timers).toBe(0);
     }
   });
@@ -112,17 +112,17 @@ describe('the connect gate', () => {
   it('gives each of these a turn, and every other turn to those that failed only a few times', async () => {
     const { gate: subject, clock } = gate(32);
     const turns = new Map<string, number>();
-    const visitor = (name: string, failures: number): GateVisitor => ({
+    const visitor = (name: string, failures: number): WaitingDial => ({
       begin() {
         turns.set(name, (turns.get(name) ?? 0) + 1);
         clock.timer(() => {
-          subject.left(this, false);
-          subject.enter(this, failures);
+          subject.ended(this, false);
+          subject.enqueue(this, failures);
         }, 1);
       },
     });
-    for (let i = 0; i < 500; i++) subject.enter(visitor(`gone ${i}`, 4), 4);
-    for (let i = 0; i < 50; i++) subject.enter(visitor(`starting ${i}`, 3), 3);
+    for (let i = 0; i < 500; i++) subject.enqueue(visitor(`gone ${i}`, 4), 4);
+    for (let i = 0; i < 50; i++) subject.enqueue(visitor(`starting ${i}`, 3), 3);
     await clock.advanceAsync(41_000);
     const of = (kind: string): number[] =>
       [...turns].filter(([name]) => name.startsWith(kind)).map(([, count]) => count);
@@ -138,12 +138,12 @@ describe('the connect gate', () => {
     const { gate: subject, clock } = gate(4);
     let connected = 0;
     for (let i = 0; i < 1_000; i++) {
-      subject.enter(
+      subject.enqueue(
         {
           begin() {
             clock.timer(() => {
               connected++;
-              subject.left(this, true);
+              subject.ended(this, true);
             }, 1);
           },
         },

@@ -80,12 +80,12 @@ describe('a pod with two addresses', () => {
   it('is dialed at the second by a call that could not connect to the first, until that has failed too', async () => {
     const fixture = twoAddresses();
     const { subchannel } = fixture;
-    expect(subchannel.turnFrom('10.0.0.1')).toBe(false);
+    expect(subchannel.useOtherAddress('10.0.0.1')).toBe(false);
     await fixture.open();
-    expect(subchannel.turnFrom('10.0.0.1')).toBe(true);
+    expect(subchannel.useOtherAddress('10.0.0.1')).toBe(true);
     expect(subchannel.endpoint.address).toBe('fd00::1');
-    expect(subchannel.turnFrom('10.0.0.1')).toBe(true);
-    expect(subchannel.turnFrom('fd00::1')).toBe(false);
+    expect(subchannel.useOtherAddress('10.0.0.1')).toBe(true);
+    expect(subchannel.useOtherAddress('fd00::1')).toBe(false);
     expect(subchannel.endpoint).toMatchObject({ address: 'fd00::1', otherAddress: '10.0.0.1' });
     expect(fixture.state).toBe('ready');
   });

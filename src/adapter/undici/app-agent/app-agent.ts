@@ -6,7 +6,7 @@ import { pickNames, poolDefaults } from '../../kit/index.js';
 import { checkRuntime } from '../check-version.js';
 import { bindMethods, EndingDispatcher } from '../ending-dispatcher.js';
 import { Fallback } from '../fallback.js';
-import { refuse } from '../handler.js';
+import { failAtOnce } from '../handler.js';
 import { type WebSocketLimits, webSocketLimits } from '../options.js';
 import {
   type AppAgentOptions,
@@ -148,7 +148,7 @@ class RoutingAgent extends EndingDispatcher implements AppAgent {
    */
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     if (this.ending === undefined) return this.#router.dispatch(options, handler, this.#onward);
-    return refuse(handler, new EvenkeelError('EVENKEEL_CLOSED', 'the agent is closed'));
+    return failAtOnce(handler, new EvenkeelError('EVENKEEL_CLOSED', 'the agent is closed'));
   }
 
   protected override async finish(): Promise<void> {

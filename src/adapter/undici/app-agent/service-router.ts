@@ -4,11 +4,11 @@ import { AppServices } from '../../http/app-services.js';
 import type { BalancedService } from '../../http/balanced-services.js';
 import { asError, ownProperties } from '../../kit/index.js';
 import { createDispatcher, type ServiceDispatcher } from '../dispatcher.js';
-import { asHandlerV2, refuse } from '../handler.js';
+import { asHandlerV2, failAtOnce } from '../handler.js';
 import { withHost } from '../request-headers.js';
-import { faultOf, type OwnOptions, ownOptions, resolvePath, withOneLength } from '../request-options.js';
+import { argumentError, type OwnOptions, ownOptions, resolvePath, withOneLength } from '../request-options.js';
 import type { DispatcherStats } from '../transport.js';
-import { refusalOf } from '../unsent-request.js';
+import { validationError } from '../unsent-request.js';
 import type { ServiceOptions } from './app-options.js';
 import { type Onward, PendingRequest } from './pending-request.js';
 
@@ -38,8 +38,8 @@ export class ServiceRouter {
 
   /** Routes a request. Returns false when the request has to wait for a pod, or for DNS to say whether its host is a Service. */
   dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler, onward: Onward): boolean {
-    const fault = faultOf(options, handler);
-    if (fault !== undefined) return refuse(handler, fault);
+    const fault = argumentError(options, handler);
+    if (fault !== undefined) return failAtOnce(handler, fault);
     const { origin, path } = options;
     // This is the common case: a request with a plain path to a known Service.
     if (typeof origin === 'string' && typeof path === 'string' && path.charCodeAt(0) === SLASH) {
@@ -49,16 +49,16 @@ export class ServiceRouter {
     const repaired =
       options.body == null || typeof handler.onRequestStart === 'function' ? options : withOneLength(options);
     const resolved = attempt(() => resolvePath(repaired));
-    if (resolved instanceof Error) return refuse(handler, resolved);
+    if (resolved instanceof Error) return failAtOnce(handler, resolved);
     const url = httpOrigin(resolved.origin);
     if (url === undefined) return onward(resolved, handler);
     const verdict = attempt(() => this.services.isService(url));
-    if (verdict instanceof Error) return refuse(handler, verdict);
+    if (verdict instanceof Error) return failAtOnce(handler, verdict);
     if (verdict === false) return onward(resolved, handler);
     if (verdict === true) return this.#balance(url, resolved, handler, onward);
     const copy = attempt(() => ownOptions(resolved));
-    const refusal = copy instanceof Error ? copy : refusalOf(copy);
-    if (refusal !== undefined) return refuse(handler, refusal);
+    const refusal = copy instanceof Error ? copy : validationError(copy);
+    if (refusal !== undefined) return failAtOnce(handler, refusal);
     this.#await(url, verdict, copy as OwnOptions, handler, onward);
     return false;
   }
@@ -81,7 +81,7 @@ export class ServiceRouter {
     onward: Onward,
   ): boolean {
     const service = attempt(() => this.services.get(String(options.origin), url, () => this.#open(url)));
-    if (service instanceof Error) return refuse(handler, service);
+    if (service instanceof Error) return failAtOnce(handler, service);
     if (service === undefined) return onward(options, handler);
     return this.#send(service, options, handler);
   }

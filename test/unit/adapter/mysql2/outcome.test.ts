@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { readOnlyOutcome, verdictOf } from '../../../../src/adapter/mysql2/outcome.js';
-import { ownFault } from '../../../../src/adapter/mysql2/own-functions.js';
+import { applicationError } from '../../../../src/adapter/mysql2/own-functions.js';
 import { EvenkeelError, outcomes } from '../../../../src/index.js';
 
 /** As mysql2 makes it from what a server answers. */
@@ -98,12 +98,12 @@ describe('an error of a statement', () => {
 
   it('from a function of the application is not held against the server, but the result was not read to its end', () => {
     const verdict = { outcome: outcomes.success, unsent: false, usable: false };
-    expect(verdictOf(ownFault(new TypeError('a mistake'), 'typeCast'))).toMatchObject(verdict);
-    expect(verdictOf(ownFault('no error', 'typeCast'))).toMatchObject(verdict);
+    expect(verdictOf(applicationError(new TypeError('a mistake'), 'typeCast'))).toMatchObject(verdict);
+    expect(verdictOf(applicationError('no error', 'typeCast'))).toMatchObject(verdict);
     // Whatever it looks like.
-    expect(verdictOf(ownFault(failed('ECONNRESET', 'read ECONNRESET'), 'typeCast'))).toMatchObject(verdict);
+    expect(verdictOf(applicationError(failed('ECONNRESET', 'read ECONNRESET'), 'typeCast'))).toMatchObject(verdict);
     // Of a file, mysql2 tells when the server has answered.
-    expect(verdictOf(ownFault(failed('ENOENT'), 'infileStreamFactory', true))).toMatchObject({
+    expect(verdictOf(applicationError(failed('ENOENT'), 'infileStreamFactory', true))).toMatchObject({
       ...verdict,
       usable: true,
     });
