@@ -38,6 +38,19 @@ export async function installPacked(tarball: string, folder: string): Promise<st
   return join(folder, 'node_modules');
 }
 
+/** Packages from this repository's node_modules; a pair has a different name there. */
+export type Links = readonly (string | readonly [name: string, here: string])[];
+
+/** Links packages into the `node_modules` of a folder. */
+export async function linkPackages(folder: string, links: Links): Promise<void> {
+  for (const given of links) {
+    const [name, here] = typeof given === 'string' ? [given, given] : given;
+    const link = join(folder, 'node_modules', name);
+    await mkdir(dirname(link), { recursive: true });
+    await symlink(join(root, 'node_modules', here), link, 'junction');
+  }
+}
+
 /** A user's project: an empty folder with only the packed package installed. */
 export class Consumer {
   readonly folder: string;
@@ -48,21 +61,14 @@ export class Consumer {
 
   /**
    * @param installed `node_modules` of a project in which npm installed the package (`installPacked`).
-   * @param links Packages from this repository's node_modules to link; a pair has a different name there.
+   * @param links See `linkPackages`.
+   * @param given Its folder, which is there already. @defaultValue a new one
    */
-  static async create(
-    installed: string,
-    links: readonly (string | readonly [name: string, here: string])[] = [],
-  ): Promise<Consumer> {
-    const folder = await mkdtemp(join(tmpdir(), 'evenkeel-consumer-'));
+  static async create(installed: string, links: Links = [], given?: string): Promise<Consumer> {
+    const folder = given ?? (await mkdtemp(join(tmpdir(), 'evenkeel-consumer-')));
     await writeManifest(folder);
     await cp(installed, join(folder, 'node_modules'), { recursive: true });
-    for (const given of links) {
-      const [name, here] = typeof given === 'string' ? [given, given] : given;
-      const link = join(folder, 'node_modules', name);
-      await mkdir(dirname(link), { recursive: true });
-      await symlink(join(root, 'node_modules', here), link, 'junction');
-    }
+    await linkPackages(folder, links);
     return new Consumer(folder);
   }
 
