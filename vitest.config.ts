@@ -47,9 +47,14 @@ const realServers = { retry: 1 };
 
 /**
  * Each file starts processes of its own and waits for them about half of its time. There are ports for eight
- * (test/support/programs/free-port.mjs).
+ * (test/support/programs/free-port.mjs). A worker loads the package once, and its pods serve one file after the other.
  */
-const waiting = { maxWorkers: Math.min(2 * cores, 8), sequence: { groupOrder: 1 }, ...realServers };
+const waiting = {
+  maxWorkers: Math.min(2 * cores, 8),
+  isolate: false,
+  sequence: { groupOrder: 1 },
+  ...realServers,
+};
 
 /** A cluster under load in each, which they judge. */
 const underLoad = ['test/integration/playground/once.test.ts', 'test/integration/playground/page.test.ts'];

@@ -1,7 +1,10 @@
 import { type ChildProcess, type ForkOptions, fork } from 'node:child_process';
 
-/** Processes whose pod was stopped, by program. */
-const idle = new Map<string, ChildProcess[]>();
+/** Processes whose pod was stopped, the last one at the end. */
+const idle: { readonly program: string; readonly child: ChildProcess }[] = [];
+
+/** As many as most test files have at once, each about 50 MB. */
+const IDLE_AT_MOST = 12;
 
 /**
  * The process of one pod (`pod-host.mjs`). Once the pod is stopped, its process serves the next pod of that program: as fresh as
@@ -87,19 +90,21 @@ export class PodChild {
 }
 
 function takeIdle(program: string): ChildProcess | undefined {
-  const children = idle.get(program) ?? [];
-  for (let child = children.pop(); child !== undefined; child = children.pop()) {
+  for (;;) {
+    const at = idle.findLastIndex((one) => one.program === program);
+    if (at === -1) return undefined;
+    const [{ child }] = idle.splice(at, 1) as [(typeof idle)[number]];
     if (!child.connected) continue;
     child.ref();
     child.channel?.ref();
     return child;
   }
-  return undefined;
 }
 
 function keepIdle(program: string, child: ChildProcess): void {
   // A program that has nothing else to do ends, and they end with it.
   child.unref();
   child.channel?.unref();
-  idle.set(program, [...(idle.get(program) ?? []), child]);
+  idle.push({ program, child });
+  if (idle.length > IDLE_AT_MOST) idle.shift()?.child.disconnect();
 }

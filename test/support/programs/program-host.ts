@@ -2,6 +2,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { expect } from 'vitest';
 import type { ProgramResult } from './consumer.js';
 // @ts-expect-error: a plain script without types
 import { END } from './program-host.mjs';
@@ -14,6 +15,8 @@ const folder = join(root, 'build', 'programs');
 
 /** By the folder they work in. */
 const hosts = new Map<string, ChildProcess>();
+/** The test file they belong to: what its programs leave in a process is seen by no other's. */
+let owner: string | undefined;
 let last: Promise<unknown> = Promise.resolve();
 let programs = 0;
 
@@ -24,7 +27,15 @@ export function runInHost(source: string, format: 'module' | 'commonjs', cwd: st
   return result;
 }
 
+function endAll(): void {
+  for (const child of hosts.values()) child.kill();
+  hosts.clear();
+}
+
 async function run(source: string, format: 'module' | 'commonjs', cwd: string): Promise<ProgramResult> {
+  const { testPath } = expect.getState();
+  if (testPath !== owner) endAll();
+  owner = testPath;
   mkdirSync(folder, { recursive: true });
   const file = join(folder, `${process.pid}-${programs++}.${format === 'module' ? 'mjs' : 'cjs'}`);
   const here = format === 'module' ? pathToFileURL(cwd).href : cwd;
