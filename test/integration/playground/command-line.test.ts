@@ -4,6 +4,10 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { childrenOf, isRunning, type Playground, pageUrl, startPlayground } from '../../support/programs/playground.js';
 import { until } from '../../support/until.js';
 
+const { readOptions, UsageError } = (await import(
+  new URL('../../../examples/playground/options.js', import.meta.url).href
+)) as { readOptions: (args: readonly string[]) => object; UsageError: new () => Error };
+
 const running: Playground[] = [];
 
 function start(...options: string[]): Playground {
@@ -50,11 +54,17 @@ describe('options of the playground', () => {
     [['--protocol', 'smtp'], '--protocol must be some of grpc, http, mysql, websocket, or all, not "smtp"'],
     [['--once', '--port', '8080'], '--once'],
     [['--no-page', '--open'], '--no-page'],
-  ])('%j exits with code 2 and the reason', async (options, message) => {
-    const { code, stderr } = await start(...options).ended;
-    expect(code).toBe(2);
-    expect(stderr).toContain(message);
-    expect(stderr).not.toMatch(/\n\s+at /);
+  ])('%j are refused with the reason', (options, message) => {
+    expect(() => readOptions(options)).toThrow(UsageError);
+    expect(() => readOptions(options)).toThrow(message);
+  });
+
+  test('options that are refused end it with code 2 and the reason, without a stack', async () => {
+    const { code, stderr } = await start('--rate', '5').ended;
+    expect({ code, stderr }).toEqual({
+      code: 2,
+      stderr: '--rate must be a whole number from 10 to 2000, not "5"\nSee npm start -- --help\n',
+    });
   });
 });
 

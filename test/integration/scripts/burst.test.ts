@@ -1,6 +1,6 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { afterEach, describe, expect, it } from 'vitest';
 import { outputOf } from '../../support/programs/programs.js';
 
@@ -11,6 +11,16 @@ const servers = fileURLToPath(new URL('support/burst-server.mjs', import.meta.ur
  */
 const PROOF = process.env.EVENKEEL_PROOF === '1';
 const COUNT = PROOF ? 10_000 : 500;
+
+interface Burst {
+  readonly how: string;
+  readonly count: number;
+  readonly warm: boolean;
+  readonly ports: readonly number[];
+  readonly blockMs?: number;
+}
+
+const { burst } = (await import(pathToFileURL(program).href)) as { burst: (given: Burst) => Promise<unknown> };
 
 const open: (() => void)[] = [];
 afterEach(() => {
@@ -24,7 +34,8 @@ async function startServers(delayMs: number, ...more: readonly 'ends'[]): Promis
   return ports;
 }
 
-const burst = async (given: object): Promise<unknown> => JSON.parse(await outputOf([program, JSON.stringify(given)]));
+const burstOfProgram = async (given: Burst): Promise<unknown> =>
+  JSON.parse(await outputOf([program, JSON.stringify(given)]));
 
 const ways = ['fetch', 'dispatcher', 'whole app', 'node:http'];
 
@@ -46,6 +57,6 @@ describe.each(ways)('a burst over %s', (how) => {
 
 it('bursts over each survive an event loop that is blocked for 6 s one turn after they began', async () => {
   const ports = await startServers(10);
-  const blocked = ways.map((how) => burst({ how, count: 20, warm: false, ports, blockMs: 6_000 }));
+  const blocked = ways.map((how) => burstOfProgram({ how, count: 20, warm: false, ports, blockMs: 6_000 }));
   expect(await Promise.all(blocked)).toEqual(ways.map(() => ({ ok: 20, errors: {} })));
 });

@@ -104,3 +104,20 @@ it('accepts the address of an admin page with and without a trailing slash', () 
     expect(() => parseCommandLine(['doctor', 'orders.shop:80', '--admin', url]), url).toThrow('--admin needs a URL');
   }
 });
+
+it.each([
+  [['doctor'], 'doctor needs a target'],
+  [['doctor', 'a.b:1', 'c.d:2'], 'doctor takes one target, got also "c.d:2"'],
+  [['cure', 'a.b:1'], 'there is no command "cure"'],
+  [['doctor', 'orders.shop'], 'the port is missing'],
+  [['doctor', 'a.b:1', '--wach'], "Unknown option '--wach'"],
+  [['doctor', 'a.b:1', '--call', '5', '--pod', 'x'], "Unknown option '--call'"],
+  [['doctor', 'a.b:1', '--timeout', 'soon'], '--timeout must be 1 to 600 seconds, got "soon"'],
+  [['doctor', 'a.b:1', '--token-file', 'x'], '--token-file and --ca-file need --api-server'],
+  [['doctor', 'a.b:1', '--allow-address', 'any'], 'allowAddresses must be'],
+  [['doctor', 'a.b:1', '--dns-server', 'x'], 'servers must be'],
+])('refuses %j with the reason', (args, message) => {
+  expect(() => parseCommandLine(args)).toThrow(
+    expect.objectContaining({ code: 'EVENKEEL_OPTION', message: expect.stringContaining(message) }),
+  );
+});
