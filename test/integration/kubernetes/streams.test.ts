@@ -106,7 +106,7 @@ describe('W13 the process', () => {
     child.stdout.on('data', (chunk: Buffer) => {
       output += chunk.toString();
     });
-    await until('the child watches', () => output.includes('set 2') && api.counts.openWatches === 1, 30_000);
+    await until('the child watches', () => output.includes('set 2') && api.counts.openWatches === 1);
     child.stdin.write('go\n');
     await until('the child is idle', () => output.includes('idle') || child.exitCode !== null);
     return { api, output: () => output, exited: () => child.exitCode !== null, kill: () => child.kill() };

@@ -51,7 +51,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: error messages'), () => {
   /** Asks once the servers have refused: how fast they do that is not what is tested. */
   const refused = async (by: PoolCluster): Promise<EvenkeelError> => {
     const told = (): boolean => by.balancer.snapshot().endpoints.some(({ lastError }) => lastError !== undefined);
-    await until('they refused', told, 30_000);
+    await until('they refused', told);
     return failing(by.query('SELECT 1'));
   };
   const address = (): string => `${world.at(0).address}:${world.at(0).port}`;
@@ -119,7 +119,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: error messages'), () => {
           );
         }
         (servers[1] as ScriptedMysql).greeting = 'hello';
-        await until('one is connected', () => replicas.balancer.snapshot().state === 'ready', 30_000);
+        await until('one is connected', () => replicas.balancer.snapshot().state === 'ready');
         await replicas.query('SELECT 1');
       });
     });
@@ -129,7 +129,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: error messages'), () => {
       await using(servers, async () => {
         const replicas = create({ resolver: resolverOf(servers), waitTimeoutMs: 600_000 });
         const answer = replicas.query('SELECT 1');
-        await until('one has refused', () => refusals(replicas) === 1, 30_000);
+        await until('one has refused', () => refusals(replicas) === 1);
         expect(replicas.balancer.snapshot().waiting).toBe(1);
         (servers[1] as ScriptedMysql).greeting = 'hello';
         await answer;
@@ -143,7 +143,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: error messages'), () => {
         const both = createPoolCluster({ services: { primary, replica }, waitTimeoutMs: 600_000, ...application });
         cluster = both;
         const answer = both.of('*').query('SELECT 1');
-        await until('one has refused', () => refusals(both) === 1, 30_000);
+        await until('one has refused', () => refusals(both) === 1);
         expect(await failing(both.of('primary').query('SELECT 1'))).toMatchObject({ code: 'EVENKEEL_CONNECT' });
         (servers[1] as ScriptedMysql).greeting = 'hello';
         await answer;

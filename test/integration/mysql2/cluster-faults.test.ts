@@ -43,13 +43,13 @@ describe.skipIf(noMariadb)(titled('createPoolCluster when servers fail'), () => 
       ...application,
       ...more,
     });
-    await until('all are connected', () => ready() === servers, 30_000);
+    await until('all are connected', () => ready() === servers);
   };
   const ready = (): number =>
     cluster.balancer.snapshot().endpoints.filter(({ state, suspect }) => state === 'ready' && !suspect).length;
   const more = (reading: Readers, count = SOME): Promise<void> => {
     const goal = reading.total + count;
-    return until(`${count} more answers`, () => reading.total >= goal, 60_000);
+    return until(`${count} more answers`, () => reading.total >= goal);
   };
 
   it('fails no idempotent read when a server gets SIGKILL, and uses the server again when it answers', async () => {
@@ -61,7 +61,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster when servers fail'), () => 
     const before = reading.answers.get(2) ?? 0;
     await world.at(1).start();
     const answersAtMs = performance.now();
-    await until('it serves again', () => (reading.answers.get(2) ?? 0) > before, 30_000);
+    await until('it serves again', () => (reading.answers.get(2) ?? 0) > before);
     report('kill -9 and back', { 'ms until it serves again': Math.round(performance.now() - answersAtMs) });
     await more(reading);
     await reading.stop();
@@ -73,7 +73,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster when servers fail'), () => 
   it('connects again at once, and reports no failure, when the servers close idle connections', async () => {
     await start(2, {}, ['--wait-timeout=2', '--interactive-timeout=2']);
     const connectedOften = (): boolean => states.filter((state) => state === 'ready').length >= 6;
-    await until('every connection was closed and opened twice', connectedOften, 60_000);
+    await until('every connection was closed and opened twice', connectedOften);
     expect(states).not.toContain('backoff');
     await cluster.query('SELECT 1');
     expect(ejections).toEqual([]);
@@ -121,7 +121,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster when servers fail'), () => 
         .catch(() => {});
 
     await Promise.all(world.all.map((server) => server.start()));
-    await until('both are connected', () => ready() === 2, 30_000);
+    await until('both are connected', () => ready() === 2);
     await cluster.query('SELECT 1');
     await expect(stock.of('*').query('SELECT 1')).rejects.toThrow(/Pool does not exist/i);
     await stock.end();
@@ -164,7 +164,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster when servers fail'), () => 
       },
       30_000,
     );
-    await until('what was cut is gone', async () => (await frozen.connections()) <= 10, 30_000);
+    await until('what was cut is gone', async () => (await frozen.connections()) <= 10);
   });
 
   it('sends a frozen server nothing more once it is ejected: of six callers, only running calls and at most 4 others fail', async () => {
@@ -195,7 +195,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster when servers fail'), () => 
     // One may be its trial.
     expect((seen()?.started ?? 0) - (startedBy ?? 0)).toBeLessThanOrEqual(1);
     frozen.thaw();
-    await until('what was cut is gone', async () => (await frozen.connections()) <= 10, 30_000);
+    await until('what was cut is gone', async () => (await frozen.connections()) <= 10);
   });
 
   it('destroys the connection of a transaction whose server froze', async () => {

@@ -272,10 +272,10 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: the shape of a mysql2 pool
       const at = replicas.balancer.snapshot().endpoints.find((endpoint) => endpoint.key === key);
       return at?.state !== 'ready' || at.suspect;
     };
-    await until('it is out', isOut, 30_000);
+    await until('it is out', isOut);
     for (let i = 0; i < 6; i++) await replicas.query('SELECT 1');
     world.at(2).thaw();
-    await until('it is back', () => suspect().every((is) => !is) && !isOut(), 30_000);
+    await until('it is back', () => suspect().every((is) => !is) && !isOut());
   });
 
   it('follows only the chosen pods of a StatefulSet, with a stage that leaves out the others', async () => {

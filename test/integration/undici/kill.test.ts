@@ -81,7 +81,7 @@ describe('kill -9 of a pod under load', () => {
       let killed = 0;
       const flows = async (): Promise<void> => {
         const then = traffic.answered;
-        await until('traffic flows', () => traffic.answered > then + 10 * CALLERS, 60_000);
+        await until('traffic flows', () => traffic.answered > then + 10 * CALLERS);
       };
       await flows();
       for (; killed < KILLS; killed++) {

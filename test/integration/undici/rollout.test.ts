@@ -48,14 +48,14 @@ const start = async (pods: ClusterPods, target: string, options: DispatcherOptio
 /** Traffic that flows before, during and after the updates. Both sides are counted when it has ended. */
 const rollUnderTraffic = async (what: string): Promise<Traffic> => {
   const traffic = new Traffic(CALLERS, through(orders));
-  await until('traffic flows', () => traffic.answered > 10 * CALLERS, 60_000);
+  await until('traffic flows', () => traffic.answered > 10 * CALLERS);
   const beganMs = performance.now();
   const before = traffic.calls.length;
   for (let roll = 0; roll < ROLLS; roll++) await cluster.roll();
   const seconds = (performance.now() - beganMs) / 1_000;
   const perSecond = Math.round((traffic.calls.length - before) / seconds);
   const then = traffic.answered;
-  await until('traffic flows on', () => traffic.answered > then + 10 * CALLERS, 60_000);
+  await until('traffic flows on', () => traffic.answered > then + 10 * CALLERS);
   await traffic.stop();
   const arrivals = cluster.journal.read();
   report(what, {

@@ -43,7 +43,7 @@ export function startPlayground(...options: string[]): Playground {
 
 /** The URL of its page, once it serves one. */
 export async function pageUrl(playground: Playground): Promise<string> {
-  await until('the playground names its page', () => /http:\/\/\S+/.test(playground.stdout()), 30_000);
+  await until('the playground names its page', () => /http:\/\/\S+/.test(playground.stdout()));
   return /http:\/\/\S+/.exec(playground.stdout())?.[0] as string;
 }
 

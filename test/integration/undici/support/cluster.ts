@@ -157,7 +157,7 @@ export class Cluster implements AsyncDisposable {
       await this.addPod(old.host === '127.0.0.1' ? {} : { port: old.port });
       void this.endPod(old);
     }
-    await until('the old pods are gone', () => this.#leaving.size === 0, 60_000);
+    await until('the old pods are gone', () => this.#leaving.size === 0);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
