@@ -132,6 +132,7 @@ class ServiceBrokers implements Brokers {
     if (typeof manager?.reconnect !== 'function') {
       // It may have asked for a broker already.
       closing.abort(new Error('it is no manager'));
+      discard(manager);
       throw optionError('connect', 'connect of amqp-connection-manager', connect);
     }
     const closeManager = manager.close;
@@ -180,8 +181,10 @@ class ServiceBrokers implements Brokers {
     const { username = 'guest', password = 'guest' } = ownProperties(connectionOptions);
     const ours = { url: this.#url.withUser(username, password), socket: redialled.socketOptions(socket) };
     const connection = new Connection({ retryLow: RETRY_LOW_MS, ...connectionOptions, ...ours } as unknown as O);
-    if (!isRabbitmqConnection(connection))
+    if (!isRabbitmqConnection(connection)) {
+      discard(connection);
       throw optionError('Connection', 'Connection of rabbitmq-client 5', Connection);
+    }
     redialled.follow(connection as unknown as Client);
     return connection;
   }
@@ -204,8 +207,10 @@ class ServiceBrokers implements Brokers {
         throw optionError('connect', 'a function that returns a promise, as connect of amqplib', connect);
       }
       connecting.then((connection) => {
-        if (!isModel(connection))
+        if (!isModel(connection)) {
+          discard(connection);
           reject(optionError('connect', 'a function that resolves to a connection of amqplib', connection));
+        }
         // This dial was aborted, so the caller never sees the connection and cannot listen for its errors.
         else if (signal.aborted) (connection as unknown as Model).on('error', () => {});
         else resolve(connection);
@@ -283,6 +288,15 @@ class ServiceBrokers implements Brokers {
       cut,
     };
   }
+}
+
+/** Ends a refused client, such as one of another version: it would go on dialing, and an `error` without a listener ends the process. */
+function discard(client: object): void {
+  const { on, close } = Object(client) as { readonly on?: unknown; readonly close?: unknown };
+  attempt(() => {
+    if (typeof on === 'function') on.call(client, 'error', () => {});
+    if (typeof close === 'function') void Promise.resolve(close.call(client)).catch(() => {});
+  });
 }
 
 /** Runs `act` and ignores what it throws, because the application may have closed the client in the meantime. */
