@@ -177,16 +177,20 @@ function entryPoints() {
   return Object.fromEntries(names.map((name) => [name, `src/${name}.ts`]));
 }
 
-/** Removes the types that no entry point refers to. */
-async function cutTypes(folder) {
-  const { keepPublicTypes } = await import('./public-types.mjs');
-  const entries = Object.values(manifest().exports)
-    .flatMap(({ types }) => types ?? [])
-    .filter((file) => file.endsWith('.d.ts'));
-  keepPublicTypes(
-    entries.map((file) => join(folder, relative('dist', file))),
-    filesUnder(folder),
-  );
+/** Removes the types that no entry point's types import, not even by way of others. */
+function cutTypes(folder) {
+  const reached = new Set();
+  const reach = (file) => {
+    if (reached.has(file)) return;
+    reached.add(file);
+    for (const [, from] of readFileSync(file, 'utf8').matchAll(/\b(?:from |import |import\()['"](\.[^'"]+)\.js['"]/g)) {
+      reach(join(dirname(file), `${from}.d.ts`));
+    }
+  };
+  for (const { types = '' } of Object.values(manifest().exports)) {
+    if (types.endsWith('.d.ts')) reach(join(folder, relative('dist', types)));
+  }
+  for (const file of filesUnder(folder)) if (!reached.has(file)) rmSync(file);
 }
 
 function manifest() {
@@ -201,13 +205,7 @@ function run(program, ...args) {
 function sourcesHash() {
   const hash = createHash('sha256');
   const compilers = ['typescript', 'rolldown'].map((name) => join('node_modules', name, 'package.json'));
-  const settings = [
-    'tsconfig.json',
-    'tsconfig.build.json',
-    'package.json',
-    'scripts/build.mjs',
-    'scripts/public-types.mjs',
-  ];
+  const settings = ['tsconfig.json', 'tsconfig.build.json', 'package.json', 'scripts/build.mjs'];
   const sources = filesUnder(join(root, 'src')).map((file) => relative(root, file));
   for (const file of [...settings, ...compilers, ...sources.sort()]) {
     hash
@@ -232,7 +230,7 @@ function readIfThere(file) {
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   if (process.argv[2] === '--bundle') {
     const folder = process.argv[3] ?? dist;
-    await cutTypes(folder);
+    cutTypes(folder);
     await bundle(entryPoints(), folder);
     await bundleEngines(folder);
     for (const file of asTheyAre) copyFileSync(join(root, 'src', file), join(folder, file));
