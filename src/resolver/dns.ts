@@ -68,10 +68,7 @@ export interface DnsSettings {
   readonly clusterDomain?: string | undefined;
   /** The namespace of a Service whose name is given without one. @defaultValue the namespace of this pod */
   readonly namespace?: string | undefined;
-  /**
-   * The files from which the defaults of `clusterDomain` and `namespace` are read, as `{ resolvConfPath, namespacePath }`. For tests.
-   * @defaultValue /etc/resolv.conf, the service account's `namespace`
-   */
+  /** The files from which the defaults of `clusterDomain` and `namespace` are read: those of a pod, except in evenkeel's own tests. @internal */
   readonly clusterFiles?: ClusterFiles | undefined;
   /**
    * Creates the client that queries the name servers. For tests, or to query DNS in another way. @defaultValue `promises.Resolver` of

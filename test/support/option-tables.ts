@@ -121,6 +121,7 @@ function documentedIn(file: string, name: string): Documented[] {
   return found.flatMap((member) => {
     if (member.type !== 'TSPropertySignature' || member.key.type !== 'Identifier') return [];
     const comment = /\/\*\*((?:(?!\*\/)[\s\S])*)\*\/\s*$/.exec(source.slice(0, member.start))?.[1] ?? '';
+    if (comment.includes('@internal')) return [];
     return [{ name: member.key.name, isOptional: member.optional, ...readComment(comment) }];
   });
 }
