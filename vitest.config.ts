@@ -15,9 +15,12 @@ export const alias: { find: RegExp; replacement: string }[] = Object.entries(ent
   return [{ find: new RegExp(`^evenkeel${path.slice(1)}$`), replacement: file(source) }];
 });
 
+/** What `expect.poll` awaits is a state, as with `until`. Vitest's own limit is a second. */
+const patient = { expect: { poll: { timeout: 120_000 } } };
+
 const project = (name: string, include: string[], more: Record<string, unknown> = {}): object => ({
   resolve: { alias },
-  test: { name, include, ...more },
+  test: { name, include, ...patient, ...more },
 });
 
 /**
@@ -30,6 +33,7 @@ const built = (name: string, include: string[], more: Record<string, unknown>): 
     include,
     globalSetup: ['test/support/programs/built.mjs'],
     server: { deps: { external: [/\/dist\//] } },
+    ...patient,
     ...more,
   },
 });

@@ -38,7 +38,7 @@ describe('headless DNS on the wire', () => {
       server.resetCounters();
       const one = watch({ host, clusterFiles: { resolvConfPath, namespacePath: '/nowhere' } });
       await one.looked();
-      await expect.poll(() => one.listener.keys, { timeout: 30_000 }).toBe('10.1.0.0:8080');
+      await expect.poll(() => one.listener.keys).toBe('10.1.0.0:8080');
       expect(server.queries).toEqual([{ name: ordersName, type: 'A', protocol: 'udp' }]);
     }
     await rm(folder, { recursive: true });
@@ -197,7 +197,7 @@ describe('headless DNS on the wire', () => {
     expect(server.count(ordersName)).toBe(2);
     expect(one.events[0]).toContain('the name server is silent (ETIMEOUT)');
     const other = watch({ timeoutMs: 600_000, deadlineMs: 3_000 });
-    await expect.poll(() => server.count(ordersName), { timeout: 30_000 }).toBe(3);
+    await expect.poll(() => server.count(ordersName)).toBe(3);
     other.clock.advance(3_000);
     expect(other.events).toEqual([`fail dns ${ordersName}:8080: no answer within 3000 ms`]);
   });
