@@ -18,6 +18,8 @@ interface Burst {
   readonly warm: boolean;
   readonly ports: readonly number[];
   readonly blockMs?: number;
+  /** What else must have happened before the burst. */
+  readonly warmed?: Promise<unknown>;
 }
 
 const { burst } = (await import(pathToFileURL(program).href)) as { burst: (given: Burst) => Promise<unknown> };
@@ -27,11 +29,15 @@ afterEach(() => {
   for (const close of open.splice(0)) close();
 });
 
-async function startServers(delayMs: number, ...more: readonly 'ends'[]): Promise<readonly number[]> {
+async function startServers(
+  delayMs: number,
+  ...more: readonly 'ends'[]
+): Promise<{ readonly ports: readonly number[]; readonly ended: Promise<unknown> }> {
   const child = fork(servers, [String(delayMs), ...more]);
   open.push(() => child.disconnect());
   const [{ ports }] = (await once(child, 'message')) as [{ ports: number[] }];
-  return ports;
+  // Listened for before anybody connects.
+  return { ports, ended: once(child, 'message') };
 }
 
 const burstOfProgram = async (given: Burst): Promise<unknown> =>
@@ -45,18 +51,18 @@ describe.each(ways)('a burst over %s', (how) => {
     { warm: false, delayMs: 1_000 },
     ...(PROOF ? [{ warm: false, delayMs: 100 }] : []),
   ])('of many requests at once fails none, as with the ordinary client: %o', async ({ warm, delayMs }) => {
-    const ports = await startServers(delayMs);
+    const { ports } = await startServers(delayMs);
     expect(await burst({ how, count: COUNT, warm, ports })).toEqual({ ok: COUNT, errors: {} });
   });
 
   it('fails none where a pod accepts no more connections: unsent requests go to the others, whatever the budget', async () => {
-    const ports = await startServers(300, 'ends');
-    expect(await burst({ how, count: COUNT, warm: true, ports })).toEqual({ ok: COUNT, errors: {} });
+    const { ports, ended: warmed } = await startServers(300, 'ends');
+    expect(await burst({ how, count: COUNT, warm: true, ports, warmed })).toEqual({ ok: COUNT, errors: {} });
   });
 });
 
 it('bursts over each survive an event loop that is blocked for 6 s one turn after they began', async () => {
-  const ports = await startServers(10);
+  const { ports } = await startServers(10);
   const blocked = ways.map((how) => burstOfProgram({ how, count: 20, warm: false, ports, blockMs: 6_000 }));
   expect(await Promise.all(blocked)).toEqual(ways.map(() => ({ ok: 20, errors: {} })));
 });

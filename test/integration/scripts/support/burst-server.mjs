@@ -1,6 +1,6 @@
 /**
  * Three pods in one process, on ports of their own, that answer each request after a while: `node burst-server.mjs <ms>`. With
- * `ends` the first of them takes one connection and no other.
+ * `ends` the first of them takes one connection and no other, and says so: connections that wait to be accepted at that moment are reset.
  */
 import { createServer } from 'node:http';
 
@@ -11,7 +11,12 @@ const ports = await Promise.all(
     (index) =>
       new Promise((resolve) => {
         const server = createServer((_, response) => void setTimeout(() => response.end('ok'), delayMs));
-        if (index === 0 && ends === 'ends') server.once('connection', () => server.close());
+        if (index === 0 && ends === 'ends') {
+          server.once('connection', () => {
+            server.close();
+            setImmediate(() => process.send?.('ended'));
+          });
+        }
         server.listen(0, '127.0.0.1', () => resolve(server.address().port));
       }),
   ),

@@ -42,10 +42,11 @@ const ways = {
   },
 };
 
-/** @param {{ how: string, count: number, warm: boolean, ports: readonly number[], blockMs?: number }} given */
-export async function burst({ how, count, warm, ports, blockMs = 0 }) {
+/** @param {{ how: string, count: number, warm: boolean, ports: readonly number[], blockMs?: number, warmed?: Promise<unknown> }} given */
+export async function burst({ how, count, warm, ports, blockMs = 0, warmed }) {
   const { call, close } = ways[how](staticEndpoints(ports.map((port) => ({ address: '127.0.0.1', port }))));
   if (warm) await call();
+  await warmed;
   const sent = Array.from({ length: count }, call);
   if (blockMs > 0) {
     // One turn after the requests were made.
