@@ -1,7 +1,7 @@
 import { asError } from '../errors.js';
 import { orAborted } from '../runtime/abort-listeners.js';
 import { optionError } from '../runtime/check.js';
-import { type Clock, inBackground } from '../runtime/clock.js';
+import { type Clock, inBackground, type Timer } from '../runtime/clock.js';
 import { deadline } from '../runtime/deadline.js';
 import { withoutTrailing } from '../runtime/without-trailing.js';
 import { absoluteName, type ClusterNames, clusterNames, parseServiceHost, plainName } from './cluster-domain.js';
@@ -46,6 +46,8 @@ interface Known {
 
 /** How long it is remembered that a host is not a Service, in ms. After that it is looked up again. */
 const NEGATIVE_MS = 30_000;
+/** How often those who wait for a host to become a Service look whether it has, in ms; DNS is asked as seldom as for anybody. */
+const WAIT_MS = 10_000;
 /** How long a host is not looked up again after DNS gave no answer for it, in ms. */
 const TROUBLE_MS = 5_000;
 /**
@@ -118,6 +120,29 @@ export class ServiceHosts {
   }
 
   /**
+   * Calls `found` once the host of `origin`, which was none at the last look, is a Service: it may be created after those who call it, and
+   * DNS may be away while they start. Returns the function that ends the wait.
+   */
+  whenService(origin: URL, found: () => void): () => void {
+    let timer: Timer | undefined;
+    const wait = (): void => {
+      timer = this.#clock.timer(look, WAIT_MS);
+    };
+    const look = (): void => {
+      let verdict: boolean | Promise<boolean>;
+      try {
+        verdict = this.isService(origin);
+      } catch {
+        return; // The application's function: its next request tells it.
+      }
+      if (verdict === true) found();
+      else if (!this.#closed) wait();
+    };
+    if (this.#mayBecome(origin)) inBackground(wait);
+    return () => timer?.cancel();
+  }
+
+  /**
    * Returns the full name of a Service's host. All ways to write the host of one Service result in the same name. It may only be called
    * for hosts that `isService` has found to be Services.
    */
@@ -162,6 +187,11 @@ export class ServiceHosts {
     this.#inHostsFile.delete(origin.hostname);
     const isOurs = service?.domain === bareDomain(this.#cluster.domain) || service?.domain === CLUSTER_SET_DOMAIN;
     return !isOurs || this.#closed ? false : this.#lookUp(name);
+  }
+
+  #mayBecome({ hostname }: URL): boolean {
+    if (typeof this.#rule === 'object') return false;
+    return typeof this.#rule === 'function' || parseServiceHost(withoutDot(hostname)) !== undefined;
   }
 
   get #cluster(): ClusterNames {

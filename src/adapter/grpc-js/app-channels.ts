@@ -39,8 +39,8 @@ const ADDRESS = /^(?:dns:)?(?:\/\/([^/]*)\/)?(.+)$/;
 
 /**
  * Creates channels for any address of an app: calls to Services are balanced; other addresses are resolved, and their servers chosen, as
- * grpc-js does it, with what their DNS records and the app's own service config say. A channel decides when it first resolves its name, and
- * again when grpc-js looks the name up again.
+ * grpc-js does it, with what their DNS records and the app's own service config say. A channel decides when it first resolves its name. While
+ * its host is no Service it asks again: a connection that holds gives grpc-js no reason to look the name up.
  *
  * @throws EVENKEEL_OPTION for invalid options, unless a function returns them.
  */
@@ -113,6 +113,7 @@ class AppResolver implements experimental.Resolver {
   #isService = false;
   #isLookingUp = false;
   #isDestroyed = true;
+  #stopWaiting: (() => void) | undefined;
 
   constructor(target: experimental.GrpcUri, listener: experimental.ResolverListener, channelOptions: ChannelOptions) {
     this.#url = new URL(`http://${target.path}`);
@@ -144,13 +145,16 @@ class AppResolver implements experimental.Resolver {
 
   destroy(): void {
     this.#isDestroyed = true;
+    this.#stopWaiting?.();
     this.#service.destroy();
     this.#host.destroy();
   }
 
   /** Resolves the name. Once its host is known to be a Service, it stays one. */
   #resolve(isService: boolean): void {
+    this.#stopWaiting?.();
     if (!isService) {
+      this.#stopWaiting = this.#hosts.whenService(this.#url, () => this.#resolve(true));
       this.#host.updateResolution();
       return;
     }

@@ -1,7 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, it, onTestFinished } from 'vitest';
+import { expect, it, onTestFinished, vi } from 'vitest';
 import { ServiceHosts, type ServiceHostsOptions } from '../../../src/resolver/service-hosts.js';
 import { FakeClock } from '../../../src/testing/fake-clock.js';
 import { FakeDnsClient } from '../../support/fixtures/fake-dns-client.js';
@@ -166,6 +166,61 @@ it('sends no queries on its own', async () => {
   await fixture.isService('orders.shop');
   await fixture.clock.advanceAsync(3_600_000);
   expect(fixture.dns.asked).toHaveLength(1);
+});
+
+it('whoever waits for a host is called once it is a Service, and no more queries are sent', async () => {
+  const fixture = new Fixture();
+  fixture.dns.answers[`A ${orders}`] = 'ESERVFAIL';
+  const url = new URL('http://orders.shop:50051');
+  expect(await fixture.hosts.isService(url)).toBe(false);
+  const found = vi.fn();
+  fixture.hosts.whenService(url, found);
+  await fixture.clock.advanceAsync(60_000);
+  expect(found).not.toHaveBeenCalled();
+  fixture.dns.answers[`A ${orders}`] = ['10.0.0.1'];
+  await fixture.clock.advanceAsync(40_000);
+  expect(found).toHaveBeenCalledOnce();
+  const asked = fixture.dns.asked.length;
+  await fixture.clock.advanceAsync(3_600_000);
+  expect([found.mock.calls.length, fixture.dns.asked.length]).toEqual([1, asked]);
+});
+
+it('whoever waits no longer is not called, and sends no queries', async () => {
+  const fixture = new Fixture();
+  const url = new URL('http://orders.shop:50051');
+  expect(await fixture.hosts.isService(url)).toBe(false);
+  const found = vi.fn();
+  fixture.hosts.whenService(url, found)();
+  fixture.dns.answers[`A ${orders}`] = ['10.0.0.1'];
+  await fixture.clock.advanceAsync(3_600_000);
+  expect(found).not.toHaveBeenCalled();
+  expect(fixture.dns.asked).toHaveLength(1);
+});
+
+it.each([
+  ['a host that cannot be a Service', 'api.example.com', {}],
+  ['a host that a list leaves out', 'orders.shop', { services: ['stock.shop'] }],
+])('nobody waits for %s', async (_what, host, options) => {
+  const fixture = new Fixture(options);
+  await fixture.hosts.isService(new URL(`http://${host}`));
+  fixture.hosts.whenService(new URL(`http://${host}`), () => {});
+  expect(fixture.clock.timers).toBe(0);
+});
+
+it("whoever waits does not hear that the application's function fails", async () => {
+  let isBroken = false;
+  const services = (): boolean | undefined => {
+    if (isBroken) throw new Error('broken');
+    return undefined;
+  };
+  const fixture = new Fixture({ services });
+  expect(await fixture.isService('orders.shop')).toBe(false);
+  const found = vi.fn();
+  fixture.hosts.whenService(new URL('http://orders.shop'), found);
+  isBroken = true;
+  await fixture.clock.advanceAsync(60_000);
+  expect(found).not.toHaveBeenCalled();
+  expect(fixture.clock.timers).toBe(0);
 });
 
 it.each(['ESERVFAIL', 'EREFUSED', 'ETIMEOUT'])(
