@@ -84,12 +84,12 @@ export class BalancedHttp2 implements ServiceHttp2Client, CallOwner {
 
   constructor(target: string | URL, options: Http2Options, face: ClientFace = nodeFace) {
     const origin = serviceOrigin('target', target);
-    this.#options = resolveHttp2Options(origin, options);
+    const own = ownProperties(options);
+    this.#options = resolveHttp2Options(origin, own);
     this.authority = origin.origin;
     this.clock = this.#options.clock;
     this.askForReports = this.#options.askForReports;
     this.#face = face;
-    const own = ownProperties(options);
     const pool = ownProperties(own.pool ?? {});
     const { key } = own;
     this.#drainTimeoutMs = pool.drainTimeoutMs ?? poolDefaults.drainTimeoutMs;

@@ -157,9 +157,9 @@ export const agentOptionNames: readonly (keyof AgentOptions)[] = Object.freeze([
 
 /** Creates the part of an agent that sends the requests of one Service, without Node's Agent around it. Throws EVENKEEL_OPTION. */
 export function openCore(origin: URL, options: AgentOptions, errorOf?: AgentCoreParts['errorOf']): AgentCore {
-  refuseRepeats(options);
-  checkKeys('options', options, agentOptionNames);
   const own = ownProperties(options);
+  refuseRepeats(own);
+  checkKeys('options', own, agentOptionNames);
   const { clock = systemClock, rng } = own;
   const pool = ownProperties(own.pool);
   const { fallbackAgent, key, priority, deadlineMs, clusterDomain, askForReports, propagate } =

@@ -82,8 +82,9 @@ export interface AppAgents extends AsyncDisposable {
  * await axios.get('http://orders.shop:8080/v1/orders/42'); // one of the pods
  */
 export function createAppAgents(options: AppAgentsOptions = {}): AppAgents {
-  const { http = nodeHttp.globalAgent, https = httpsGlobalAgent } = appAgentsTable.resolve(options).fallbackAgents;
-  const router = openAppRouter(pickNames(options, appTable.names));
+  const own = ownProperties(options);
+  const { http = nodeHttp.globalAgent, https = httpsGlobalAgent } = appAgentsTable.resolve(own).fallbackAgents;
+  const router = openAppRouter(pickNames(own, appTable.names));
   return new RoutingAgents(router, http as HttpAgent & RequestTaker, https as HttpsAgent & RequestTaker);
 }
 

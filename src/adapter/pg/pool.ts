@@ -304,7 +304,8 @@ export const ServicePool: new (options?: PgPoolOptions) => PgPool = BalancedPgPo
  * await replicas.end();
  */
 export function createPool(options: PgPoolOptions = {}): PgPool {
-  checkOptionNames(options);
-  checkBalancingOptions(pickNames(options as BalancingOptions, balancingTable.names));
-  return new ServicePool(options);
+  const own = ownProperties(options);
+  checkOptionNames(own);
+  checkBalancingOptions(pickNames(own as BalancingOptions, balancingTable.names));
+  return new ServicePool(own);
 }

@@ -2,7 +2,7 @@ import type { Dispatcher, Pool } from 'undici';
 import { type Balancer, EvenkeelError } from '../../../index.js';
 import { appTable, type ResolvedAppOptions } from '../../http/app-options.js';
 import type { AppSnapshot } from '../../http/app-services.js';
-import { pickNames, poolDefaults } from '../../kit/index.js';
+import { ownProperties, pickNames, poolDefaults } from '../../kit/index.js';
 import { checkRuntime } from '../check-version.js';
 import { bindMethods, EndingDispatcher } from '../ending-dispatcher.js';
 import { Fallback } from '../fallback.js';
@@ -42,8 +42,9 @@ export interface AppAgent extends Dispatcher, AsyncDisposable {
  */
 export function createAppAgent(options: AppAgentOptions = {}): AppAgent {
   checkRuntime('createAppAgent');
-  const { fallbackDispatcher, webSocket } = appAgentTable.resolve(options);
-  const serviceOptions = resolveServiceOptions(pickNames(options, appTable.names));
+  const own = ownProperties(options);
+  const { fallbackDispatcher, webSocket } = appAgentTable.resolve(own);
+  const serviceOptions = resolveServiceOptions(pickNames(own, appTable.names));
   const limits = webSocketLimits(webSocket);
   const optionsOf: typeof serviceOptions.optionsOf = (origin) => ({
     ...(webSocket && { webSocket }),
