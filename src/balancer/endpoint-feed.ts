@@ -1,6 +1,7 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
 import { asError, isEvenkeelError, ResolveError } from '../errors.js';
 import { notify, type Observer } from '../observe/observer.js';
+import type { Failing } from '../pool/pool.js';
 import { follow, nothingYet, type Resolved } from '../resolver/resolved.js';
 import type { Resolution, Resolver } from '../resolver/resolver.js';
 import type { Clock } from '../runtime/clock.js';
@@ -77,8 +78,8 @@ export class EndpointFeed {
     return this.#failedAtMs === undefined ? 0 : this.#owner.clock.now() - this.#failedAtMs;
   }
 
-  refresh(failingSinceMs?: number): void {
-    this.#resolution.refresh(failingSinceMs);
+  refresh(failing?: Failing): void {
+    this.#resolution.refresh(failing?.sinceMs, failing?.isEach);
   }
 
   close(): void {

@@ -80,7 +80,7 @@ export class Endpoints<C> {
       },
       troubled: () => {
         this.#rebuilds.reconsider();
-        this.feed.refresh(this.pool.failingSinceMs);
+        this.feed.refresh(this.pool.failing);
         if (room.size === 0) return;
         const refusal = this.refusals.byAll;
         if (refusal !== undefined) room.fail(refusal);

@@ -38,6 +38,14 @@ export interface PoolParts<C> {
   readonly troubled: () => void;
 }
 
+/** Connections that fail in a way that puts the set in doubt. */
+export interface Failing {
+  /** Since when, on the clock in ms. */
+  readonly sinceMs: number;
+  /** Whether they fail to every member. */
+  readonly isEach: boolean;
+}
+
 /** A subchannel whose endpoint is in the set, with the weight that the stages gave it. */
 export interface Member<C> {
   readonly subchannel: Subchannel<C>;
@@ -118,7 +126,7 @@ export class Pool<C> {
    * Since when connections have failed in a way that puts the set itself in doubt, on the clock in ms: to every member or to two for
    * `FAILING_MS`, or to one for `ONE_FAILING_MS`. Of several such times the latest; undefined if there is none.
    */
-  get failingSinceMs(): number | undefined {
+  get failing(): Failing | undefined {
     const nowMs = this.#parts.clock.now();
     let [latest, second, one] = [Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY];
     let count = 0;
@@ -131,8 +139,8 @@ export class Pool<C> {
       latest = Math.max(latest, sinceMs);
     }
     const isEach = count > 0 && count === this.#members.length;
-    const failingSinceMs = isEach ? latest : Math.max(second, one);
-    return failingSinceMs === Number.NEGATIVE_INFINITY ? undefined : failingSinceMs;
+    const sinceMs = isEach ? latest : Math.max(second, one);
+    return sinceMs === Number.NEGATIVE_INFINITY ? undefined : { sinceMs, isEach };
   }
 
   /** A caller waits since `sinceMs`: endpoints that could not be connected to before are dialed now. */

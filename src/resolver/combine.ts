@@ -140,8 +140,8 @@ function watchAll(
     throw error;
   }
   return {
-    refresh: (failingSinceMs) => {
-      for (const watch of watches) watch.refresh(failingSinceMs);
+    refresh: (...news) => {
+      for (const watch of watches) watch.refresh(...news);
     },
     close,
   };

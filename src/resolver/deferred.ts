@@ -26,7 +26,7 @@ export function deferred(name: string, make: () => Promise<Resolver>): Resolver 
       // `start` never rejects, because it catches every error.
       void start();
       return {
-        refresh: (failingSinceMs) => inner?.refresh(failingSinceMs),
+        refresh: (...news) => inner?.refresh(...news),
         close: () => {
           closed = true;
           inner?.close();

@@ -47,6 +47,8 @@ export interface Known {
   readonly isService: boolean;
   /** Whether the watch has said nothing since the first slice appeared. Its empty set may be that of a Service that did not exist yet. */
   readonly isFirstSlice: boolean;
+  /** Whether no endpoint of the last set could be connected to, since the watch failed. */
+  readonly reachesNone: boolean;
   /** What DNS says; undefined while it is not queried. */
   readonly dns: Resolved | undefined;
   /** The wait that is over, of those that the last choice asked for. */
@@ -106,7 +108,8 @@ export function findingOf({ unwatched, slices, sliceCount, isService }: Known): 
  *   C     | nothing         | slices and DNS | DNS finds any, or both say that there is nothing: G. Slices come: E.
  *         |                 |                | The Service has no such port: B
  *   D     | nothing         | DNS            | DNS finds any, or says that there is nothing: H
- *   E     | slices          | slices         | the API refuses for `REFUSAL_LASTS_MS` on end: F, and its last set stays
+ *   E     | slices          | slices         | the API refuses for `REFUSAL_LASTS_MS` on end, or it fails and no endpoint can be
+ *         |                 |                | connected to: F, and its last set stays
  *   F     | slices          | slices and DNS | the API allows it again: E. DNS finds any: G
  *   G     | dns, name       | slices and DNS | slices come: E
  *   H     | dns, name       | DNS            | for good: there is nothing above it
@@ -119,7 +122,9 @@ export function choose(options: ChoiceOptions, known: Known, last: Choice): Choi
   const areUsable =
     slices.error === undefined && (hasAny(slices) || (slices.endpoints !== undefined && known.isService && !isNew));
   if (areUsable) return { mode: 'slices', state: slices, isHopeless: false, needsDns: false, wait: undefined };
-  const needsDns = known.dns !== undefined || isOver || (last.mode === undefined && findingOf(known).kind !== 'silent');
+  const isLost = known.reachesNone && !(slices.error instanceof WrongTarget);
+  const needsDns =
+    known.dns !== undefined || isOver || isLost || (last.mode === undefined && findingOf(known).kind !== 'silent');
   const now = { ...last, needsDns, wait };
   // DNS knows nothing about ports, and would return addresses where nothing listens on this port.
   if (last.mode === undefined && isWrong(slices.error, 'port'))
@@ -135,7 +140,7 @@ function waitOf({ sliceGraceMs }: ChoiceOptions, known: Known, last: Choice): Ch
   const { error } = slices;
   if (isFirstSlice && error === undefined && slices.endpoints !== undefined)
     return { until: 'first endpoints', ms: FIRST_SLICE_MS };
-  // If the API server is just unavailable, the last set stays in use, also if the server refused access before: whether it still does is
+  // If the API server is just unavailable, the last set stays in use while any endpoint of it can be connected to, also if the server refused access before: whether it still does is
   // not known, and DNS, which learns of pods from the same server, knows no more. If it refuses access, that probably lasts, and after a
   // while DNS knows more than the last set. A target that names a wrong Service or port is just as wrong for DNS.
   if (last.mode === 'slices')

@@ -71,6 +71,7 @@ export class DiscoveryWatch implements Resolution {
     sliceCount: undefined,
     isService: false,
     isFirstSlice: false,
+    reachesNone: false,
     dns: undefined,
     waitedFor: undefined,
   };
@@ -91,9 +92,10 @@ export class DiscoveryWatch implements Resolution {
     return { published: this.#choice.mode ?? 'nothing', follows: follows as DiscoveryPhase['follows'] };
   }
 
-  refresh(failingSinceMs?: number): void {
+  refresh(failingSinceMs?: number, reachesNone?: boolean): void {
     this.#slices?.refresh(failingSinceMs);
     this.#dns?.refresh();
+    if (reachesNone && this.#known.slices.error !== undefined && !this.#isClosed) this.#learn({ reachesNone });
   }
 
   close(): void {
@@ -115,7 +117,10 @@ export class DiscoveryWatch implements Resolution {
       const resolver = await slices({ ...service, port }, (count) => this.#counted(count));
       if (typeof resolver === 'string') return this.#learn({ unwatched: { kind: 'unavailable', reason: resolver } });
       if (this.#isClosed) return;
-      this.#slices = follow(resolver, this.#context, (state) => this.#learn({ slices: state, isFirstSlice: false }));
+      this.#slices = follow(resolver, this.#context, (state) => {
+        const { reachesNone } = this.#known;
+        this.#learn({ slices: state, isFirstSlice: false, reachesNone: reachesNone && state.error !== undefined });
+      });
       this.#choose();
     } catch (error) {
       // An invalid option of the watch is a mistake in the program. If DNS were used instead, nobody would notice.

@@ -108,16 +108,16 @@ export function follow(resolver: Resolver, context: ResolverContext, changed: (s
     isClosed = true;
     throw optionError('resolver.watch()', 'an object with refresh and close', resolution);
   }
-  const call = (what: 'refresh' | 'close', failingSinceMs?: number): void => {
+  const call = (what: 'refresh' | 'close', ...news: Parameters<Resolution['refresh']>): void => {
     try {
-      resolution[what](failingSinceMs);
+      resolution[what](...news);
     } catch (error) {
       warnings.warn(`the resolver threw at ${what}`, error);
     }
   };
   return {
-    refresh: (failingSinceMs) => {
-      if (!isClosed) call('refresh', failingSinceMs);
+    refresh: (...news) => {
+      if (!isClosed) call('refresh', ...news);
     },
     close: () => {
       isClosed = true;

@@ -52,8 +52,9 @@ export interface Resolution {
    *
    * @param failingSinceMs Since when connections to two endpoints, or to all, have failed for 5 s, or to one for 30 s, on the clock in ms;
    * left out otherwise. A resolver that waits for events may have lost touch with their source.
+   * @param reachesNone Whether that is so for all of them: any other set would do as well.
    */
-  refresh(failingSinceMs?: number): void;
+  refresh(failingSinceMs?: number, reachesNone?: boolean): void;
   /** Ends the watch. The listener is not called any more after this returns. Further calls have no effect. */
   close(): void;
 }

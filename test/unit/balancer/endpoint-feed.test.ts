@@ -3,7 +3,7 @@ import { createEndpoint } from '../../../src/endpoint/endpoint.js';
 import { outcomes } from '../../../src/endpoint/outcome.js';
 import { ResolveError } from '../../../src/errors.js';
 import type { ObserverEvents } from '../../../src/observe/observer.js';
-import type { Resolver, ResolverListener } from '../../../src/resolver/resolver.js';
+import type { Resolution, Resolver, ResolverListener } from '../../../src/resolver/resolver.js';
 import { settle } from '../../../src/testing/fake-clock.js';
 import { BalancerFixture, failure } from '../../support/fixtures/balancer-fixture.js';
 
@@ -145,13 +145,15 @@ describe('the set from the resolver', () => {
   ])(
     'W10: the resolver is told since when connections have failed %s',
     async (_what, all, failing, afterMs, sinceMs) => {
-      const told: [atMs: number, sinceMs: number][] = [];
+      const told: [atMs: number, sinceMs: number, reachesNone: boolean | undefined][] = [];
       let publish: ResolverListener['update'] = () => {};
       const resolver: Resolver = {
         name: 'custom',
         watch: ({ update }) => {
           publish = update;
-          const refresh = (since?: number): unknown => since !== undefined && told.push([fixture.clock.now(), since]);
+          const refresh: Resolution['refresh'] = (since, none) => {
+            if (since !== undefined) told.push([fixture.clock.now(), since, none]);
+          };
           return { refresh, close() {} };
         },
       };
@@ -160,7 +162,8 @@ describe('the set from the resolver', () => {
       const startMs = fixture.clock.now();
       publish(all.map((address) => createEndpoint({ address, port: 80 })));
       for (let second = 0; second < 40; second++) await fixture.clock.advanceAsync(1_000);
-      const [atMs = 0, since = 0] = told[0] ?? [];
+      const [atMs = 0, since = 0, reachesNone] = told[0] ?? [];
+      expect(reachesNone).toBe(failing.length === all.length);
       expect(since - startMs).toBe(sinceMs);
       expect(atMs - startMs).toBeGreaterThanOrEqual(afterMs);
       // The next attempt after that time: pauses are at most 3 s, and 20 % more.

@@ -29,6 +29,7 @@ const unknown: Known = {
   sliceCount: undefined,
   isService: false,
   isFirstSlice: false,
+  reachesNone: false,
   dns: undefined,
   waitedFor: undefined,
 };
@@ -91,6 +92,21 @@ describe('with a set from slices, discovery', () => {
   const last = chosen('slices', set('10.0.0.1'));
   it.each([
     ['keeps it through an outage', { slices: failed(away, set('10.0.0.1')) }, 'slices, 10.0.0.1, (away)'],
+    [
+      'asks DNS in an outage in which no endpoint can be connected to',
+      { slices: failed(away, set('10.0.0.1')), reachesNone: true },
+      'slices, 10.0.0.1, (away), asks DNS',
+    ],
+    [
+      'uses what DNS has then',
+      { slices: failed(away, set('10.0.0.1')), reachesNone: true, dns: set('10.0.0.9') },
+      'dns, 10.0.0.9, asks DNS',
+    ],
+    [
+      'asks no DNS about a Service that does not exist, whatever can be connected to',
+      { slices: failed(noService, set('10.0.0.1')), reachesNone: true },
+      'slices, 10.0.0.1, (no such Service)',
+    ],
     [
       'waits whether a refusal lasts',
       { slices: failed(refused, set('10.0.0.1')) },

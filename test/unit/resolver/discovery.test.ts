@@ -134,6 +134,25 @@ describe('the slices mode', () => {
     expect(listener.events).toEqual(['10.0.0.1:8080#uid-10.0.0.1', 'fail API server away', 'fresh']);
   });
 
+  it('asks DNS in an outage of the API server in which no endpoint can be connected to, until slices come', async () => {
+    headless('10.0.0.9');
+    await watch();
+    show('10.0.0.1');
+    resolution.refresh(0, true);
+    slices.fail(new ResolveError('API server away'));
+    resolution.refresh(0, false);
+    await turn(3_600_000);
+    expect(client.asked).toEqual([]);
+    resolution.refresh(0, true);
+    await turn(0);
+    expect(listener.keys).toBe('10.0.0.9:8080');
+    show('10.0.0.2');
+    expect(listener.keys).toBe('10.0.0.2:8080#uid-10.0.0.2');
+    slices.fail(new ResolveError('API server away'));
+    await turn(3_600_000);
+    expect(listener.keys).toBe('10.0.0.2:8080#uid-10.0.0.2');
+  });
+
   it('has an empty Service if a list is empty after a slice was seen', async () => {
     headless('10.0.0.9');
     await watch();
