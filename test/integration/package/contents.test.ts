@@ -46,6 +46,14 @@ describe('the packed package', () => {
     expect(all.filter((file, at) => all.indexOf(file) !== at)).toEqual([]);
   });
 
+  test('has code in ASCII alone, of which Node keeps a byte per character', async () => {
+    const built = files.filter((file) => /\.c?js$/.test(file));
+    const texts = await Promise.all(
+      built.map(async (file) => [file, await readFile(join(root, file), 'utf8')] as const),
+    );
+    expect(texts.filter(([, text]) => Buffer.byteLength(text) > text.length).map(([file]) => file)).toEqual([]);
+  });
+
   test('contains only our code and what NOTICE names', async () => {
     const built = files.filter((file) => /\.c?js$/.test(file));
     const texts = await Promise.all(
