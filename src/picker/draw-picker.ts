@@ -9,7 +9,7 @@ import { WeightedDraw } from './weighted-draw.js';
  * The largest number of endpoints drawn for a call if weights differ. An idle endpoint with a small weight beats a busy one with a large
  * weight, and every further draw would give it more than its share.
  */
-export const MAX_WEIGHTED_CHOICES: number = 3;
+const MAX_WEIGHTED_CHOICES: number = 3;
 /** The largest number of endpoints drawn for a call if all weights are equal. */
 const MAX_CHOICES = 16;
 /** How many more endpoints are drawn for a call, at most, in place of drawn ones that cannot take it. */

@@ -45,7 +45,7 @@ export function union(resolvers: readonly Resolver[], options?: CombineOptions):
  */
 export type Choose = (states: readonly Resolved[], mayWait: boolean) => Resolved;
 
-export const chooseFirst: Choose = (states, mayWait) => {
+const chooseFirst: Choose = (states, mayWait) => {
   let empty: Resolved | undefined;
   for (const state of states) {
     if (isSilent(state) && mayWait) return nothingYet;
@@ -55,7 +55,7 @@ export const chooseFirst: Choose = (states, mayWait) => {
   return empty ?? nothingKnown(states);
 };
 
-export const chooseAll: Choose = (states, mayWait) => {
+const chooseAll: Choose = (states, mayWait) => {
   if (mayWait && states.some(isSilent)) return nothingYet;
   const endpoints = states.flatMap((state) => state.endpoints ?? []);
   // As long as the endpoints of one resolver are unknown, the set cannot be said to be empty.

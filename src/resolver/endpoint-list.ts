@@ -13,7 +13,7 @@ export function sameEndpoints(a: readonly Endpoint[], b: readonly Endpoint[]): b
 }
 
 /** Whether two endpoints are equal in all their fields. */
-export function sameEndpoint(a: Endpoint, b: Endpoint): boolean {
+function sameEndpoint(a: Endpoint, b: Endpoint): boolean {
   if (a === b) return true;
   return (
     a.key === b.key &&

@@ -32,7 +32,7 @@ export function routeOver(services: readonly Service[], selector: ServiceSelecto
 }
 
 /** Creates the route to one service. */
-export function routeTo(service: Service): ServiceRoute {
+function routeTo(service: Service): ServiceRoute {
   return { first: service, source: service.balancer, serviceOf: () => service };
 }
 
