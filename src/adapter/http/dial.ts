@@ -1,5 +1,5 @@
 import { connect as connectTcp, isIP, type LookupFunction, Socket, type TcpNetConnectOpts } from 'node:net';
-import { type ConnectionOptions, checkServerIdentity, connect as connectTls } from 'node:tls';
+import { type ConnectionOptions, connect as connectTls } from 'node:tls';
 import { type Clock, type Endpoint, endpointAddress, type Timer } from '../../index.js';
 import {
   asError,
@@ -10,6 +10,7 @@ import {
   optionError,
   type PerEndpoint,
   perEndpointError,
+  serviceTls,
   setByHttp,
   valueFor,
 } from '../kit/index.js';
@@ -103,13 +104,6 @@ function lookupOf({ address, port }: Endpoint, shown: Shown): LookupFunction {
   };
 }
 
-/** The name that TLS sends in SNI and checks: the Service's, without the dot that makes a DNS name absolute. */
-export function tlsName(origin: URL, tls: ConnectionOptions): string | undefined {
-  if (tls.servername !== undefined) return tls.servername;
-  const host = bareHost(origin);
-  return isIP(host) === 0 ? host : undefined;
-}
-
 /** The host of a URL in the form to dial: without brackets and without a final dot. */
 export function bareHost(url: URL): string {
   return url.hostname.replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '');
@@ -148,13 +142,9 @@ export function dialler(
   };
 
   const openSecure = (tlsOptions: ConnectionOptions, over?: Socket): Socket => {
-    const servername = tlsName(origin, tlsOptions);
     const settings: ConnectionOptions & SizedBuffer = {
-      // An origin that is an IP address has no SNI, but its certificate must be for that address, not for the pod behind it.
-      checkServerIdentity: (_dialled, certificate) => checkServerIdentity(servername ?? bareHost(origin), certificate),
-      ...tlsOptions,
+      ...serviceTls(bareHost(origin), tlsOptions),
       ...(over === undefined ? target : { socket: over }),
-      ...(servername !== undefined && { servername }),
       ...(session !== undefined && isSameSettings(session.tls, tlsOptions) && { session: session.data }),
       ALPNProtocols: allowH2 ? ['h2', 'http/1.1'] : ['http/1.1'],
       highWaterMark: TLS_HIGH_WATER_MARK,

@@ -1,8 +1,8 @@
 import { Socket } from 'node:net';
 import type { ConnectionOptions } from 'node:tls';
 import { type Clock, type Connection, type Endpoint, endpointAddress, type Rng, type Timer } from '../../index.js';
-import { Closing, isPerEndpointError, isSameIdentity, ValueWatch } from '../kit/index.js';
-import { shownCertificate } from './client-certificate.js';
+import { Closing, isPerEndpointError, type ValueWatch } from '../kit/index.js';
+import { shownCertificate, watchCertificates } from './certificates.js';
 import { type Dialled, type DialOptions, dialLeftError, dialler, isPodLeftError, isProtocolError } from './dial.js';
 import { isTlsError, PodSockets } from './pod-sockets.js';
 
@@ -72,9 +72,10 @@ export async function openPod<C>(
   clientOf: (pod: Pod<C>, first: Socket) => PodHttpClient<C>,
   signal: AbortSignal,
 ): Promise<Pod<C>> {
-  const certificates = watchCertificates(parts);
-  const options = certificates === undefined ? parts.dial : { ...parts.dial, tls: () => certificates.read() };
-  const dial = dialler(parts.endpoint, options);
+  const { endpoint, dial: options } = parts;
+  const certificates =
+    options.origin.protocol === 'https:' ? watchCertificates(options.tls, endpoint, parts) : undefined;
+  const dial = dialler(endpoint, certificates === undefined ? options : { ...options, tls: () => certificates.read() });
   try {
     const first = await dialFirst(dial, signal);
     if (certificates !== undefined) await shownCertificate(first, options.connectTimeoutMs, signal);
@@ -83,21 +84,6 @@ export async function openPod<C>(
     certificates?.close();
     throw error;
   }
-}
-
-/** Watches the result of the `tls` function; undefined if there is no function or it is not to be called again. */
-function watchCertificates(parts: PodParts): ValueWatch<ConnectionOptions> | undefined {
-  const { endpoint, dial, credentialsRefreshMs, clock, rng } = parts;
-  const { tls, origin } = dial;
-  if (typeof tls !== 'function' || origin.protocol !== 'https:' || !Number.isFinite(credentialsRefreshMs))
-    return undefined;
-  return new ValueWatch({
-    clock,
-    rng,
-    refreshMs: credentialsRefreshMs,
-    read: () => tls(endpoint),
-    isSame: isSameIdentity,
-  });
 }
 
 /**

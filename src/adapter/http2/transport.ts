@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import { type ConnectionOptions, createSecureContext, type TLSSocket } from 'node:tls';
 import { type Connection, type Endpoint, EvenkeelError, endpointAddress, type Transport } from '../../index.js';
+import { watchCertificates } from '../http/certificates.js';
 import { bareHost, checkReturnedTls, TLS_FUNCTION_SHARE } from '../http/dial.js';
 import { PodSignals } from '../http/pod-signals.js';
 import {
@@ -8,10 +9,9 @@ import {
   ConnectionGroup,
   deadline,
   isPromise,
-  isSameIdentity,
   openSocket,
   perEndpointError,
-  ValueWatch,
+  type ValueWatch,
   valueFor,
 } from '../kit/index.js';
 import type { ResolvedHttp2Options } from './options.js';
@@ -57,7 +57,7 @@ export class PodSessions implements Connection<PodSessions> {
   constructor(endpoint: Endpoint, context: SessionContext) {
     this.#endpoint = endpoint;
     this.#context = context;
-    this.#watch = this.#watchTls();
+    this.#watch = watchCertificates(context.options.tls, endpoint, context.options);
     if (this.#watch !== undefined) this.outdated = this.#watch.outdated;
     const { connections, clock, rng } = context.options;
     this.closed = new Promise((resolve) => {
@@ -194,7 +194,8 @@ export class PodSessions implements Connection<PodSessions> {
     const endpoint = this.#endpoint;
     const { tls } = this.#context.options;
     if (typeof tls !== 'function') return tls;
-    const settings = this.#watch?.read() ?? valueFor('tls', tls, endpoint, checkReturnedTls);
+    const watch = this.#watch;
+    const settings = valueFor('tls', watch === undefined ? tls : () => watch.read(), endpoint, checkReturnedTls);
     const answer = isPromise(settings) ? await this.#inTime(settings) : settings;
     try {
       return { ...answer, secureContext: answer.secureContext ?? createSecureContext(answer) };
@@ -212,14 +213,5 @@ export class PodSessions implements Connection<PodSessions> {
       const timer = deadline(clock, late, limitMs);
       void settings.then(resolve, reject).finally(() => timer.cancel());
     });
-  }
-
-  /** Watches the result of the `tls` function; undefined if `tls` is an object, or if the function is not to be called again. */
-  #watchTls(): ValueWatch<ConnectionOptions> | undefined {
-    const { tls, credentialsRefreshMs: refreshMs, clock, rng } = this.#context.options;
-    if (typeof tls !== 'function' || refreshMs === Number.POSITIVE_INFINITY) return undefined;
-    const read = (): ConnectionOptions | Promise<ConnectionOptions> =>
-      valueFor('tls', tls, this.#endpoint, checkReturnedTls);
-    return new ValueWatch({ clock, rng, refreshMs, read, isSame: isSameIdentity });
   }
 }

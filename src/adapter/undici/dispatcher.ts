@@ -1,6 +1,6 @@
 import type { Dispatcher, Pool } from 'undici';
 import { type Balancer, type Clock, createBalancer, EvenkeelError, systemClock, systemRng } from '../../index.js';
-import { tlsName } from '../http/dial.js';
+import { bareHost } from '../http/dial.js';
 import type { Hedging } from '../http/hedging.js';
 import { socketsAreMocked } from '../http/internals.js';
 import { type OriginMatcher, originMatcher, resolverOf, serviceOrigin } from '../http/origin.js';
@@ -22,6 +22,7 @@ import {
   remainingOf,
   resolvePlacingOptions,
   SharedTimers,
+  serviceTls,
 } from '../kit/index.js';
 import { type CallOwner, UndiciCall } from './call.js';
 import { checkRuntime } from './check-version.js';
@@ -128,7 +129,7 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
     this.matcher = originMatcher(origin, clusterDomain);
     this.#servername =
       origin.protocol === 'https:'
-        ? tlsName(origin, typeof tls === 'object' ? ownProperties(tls) : ownProperties({}))
+        ? serviceTls(bareHost(origin), typeof tls === 'object' ? tls : {}).servername
         : undefined;
     this.propagation = settings.propagate;
     this.webSocket = webSocket;

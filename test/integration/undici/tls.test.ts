@@ -172,6 +172,12 @@ describe('over TLS', () => {
     expect(await body.json()).toMatchObject({ host: 'billing.shop:8443' });
   });
 
+  it('a setting that is present but undefined changes nothing', async () => {
+    const unset = { checkServerIdentity: undefined, servername: undefined } as unknown as tls.ConnectionOptions;
+    const orders = open(origin, { tls: { ca: authority.cert, ...unset } });
+    expect((await orders.request({ path: '/', method: 'GET' })).statusCode).toBe(200);
+  });
+
   it('checks an address in the target against the certificate, and not the address of the pod', async () => {
     const orders = open('https://127.0.0.1:8443', { tls: { ca: authority.cert }, waitTimeoutMs: 300 });
     await refused(orders);

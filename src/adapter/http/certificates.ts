@@ -1,7 +1,18 @@
 import type { Socket } from 'node:net';
-import type { TLSSocket } from 'node:tls';
-import { systemClock } from '../../index.js';
-import { afterPendingIo, offAbort, onAbort } from '../kit/index.js';
+import type { ConnectionOptions, TLSSocket } from 'node:tls';
+import { type Clock, type Endpoint, type Rng, systemClock } from '../../index.js';
+import { afterPendingIo, isSameIdentity, offAbort, onAbort, ValueWatch } from '../kit/index.js';
+import type { TlsOption } from './dial.js';
+
+/** Notices when a `tls` function returns other certificates; undefined if `tls` is no function, or one that is not to be called again. */
+export function watchCertificates(
+  tls: TlsOption,
+  endpoint: Endpoint,
+  { credentialsRefreshMs: refreshMs, clock, rng }: { credentialsRefreshMs: number; clock: Clock; rng: Rng },
+): ValueWatch<ConnectionOptions> | undefined {
+  if (typeof tls !== 'function' || !Number.isFinite(refreshMs)) return undefined;
+  return new ValueWatch({ clock, rng, refreshMs, read: () => tls(endpoint), isSame: isSameIdentity });
+}
 
 /** How long a pod that sends no session tickets may take to reject our certificate, in ms. */
 const REFUSAL_MS = 250;
