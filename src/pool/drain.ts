@@ -1,20 +1,14 @@
 import { setMaxListeners } from 'node:events';
 import type { Endpoint } from '../endpoint/endpoint.js';
-import type { Clock, Timer } from '../runtime/clock.js';
-import type { ResolvedPoolOptions } from './pool-options.js';
+import type { Timer } from '../runtime/clock.js';
+import type { PoolContext } from './pool-options.js';
 
 /** An idle endpoint that left the set is kept for at most this long in case it returns, even if the drain timeout is longer. In ms. */
 const RETURN_WITHIN_MS = 30_000;
 
-/** What `DrainLimits` needs from its subchannel. `options.drainTimeoutMs` is how long calls may take to finish; Infinity = no limit. */
-export interface DrainOwner {
-  readonly clock: Clock;
-  readonly options: ResolvedPoolOptions;
-}
-
 /** The two time limits of a draining endpoint: until when it may return to the set, and until when its calls may finish. */
 export class DrainLimits {
-  readonly #owner: DrainOwner;
+  readonly #pool: PoolContext;
   readonly #notReturned: () => void;
   readonly #timedOut: () => void;
   #timer: Timer | undefined;
@@ -23,14 +17,14 @@ export class DrainLimits {
    * @param notReturned Called when the endpoint has not returned in time: from now on it may close once it is idle.
    * @param timedOut Called when calls have not finished in time: those still running are cut. Called after `notReturned`.
    */
-  constructor(owner: DrainOwner, notReturned: () => void, timedOut: () => void) {
-    this.#owner = owner;
+  constructor(pool: PoolContext, notReturned: () => void, timedOut: () => void) {
+    this.#pool = pool;
     this.#notReturned = notReturned;
     this.#timedOut = timedOut;
   }
 
   start(): void {
-    const { clock, options } = this.#owner;
+    const { clock, options } = this.#pool;
     const returnMs = Math.min(options.drainTimeoutMs, RETURN_WITHIN_MS);
     const restMs = options.drainTimeoutMs - returnMs;
     this.#timer = clock.timer(() => {

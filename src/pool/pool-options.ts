@@ -1,7 +1,9 @@
 import { checkNumber } from '../runtime/check.js';
+import type { Clock } from '../runtime/clock.js';
 import type { Complete } from '../runtime/complete.js';
 import { numberOption, type OptionTable, optionTable } from '../runtime/options.js';
 import { ownProperties } from '../runtime/own-properties.js';
+import type { Rng } from '../runtime/rng.js';
 
 /** Options for a balancer's connections: how they are opened, kept and closed. An invalid option throws EVENKEEL_OPTION. */
 export interface PoolOptions {
@@ -58,4 +60,11 @@ export function resolvePoolOptions(options: PoolOptions = {}): ResolvedPoolOptio
     { min: reconnectInitialMs, max: 3_600_000 },
   );
   return { ...resolved, reconnectMaxMs };
+}
+
+/** What every part of a pool is given. */
+export interface PoolContext {
+  readonly clock: Clock;
+  readonly rng: Rng;
+  readonly options: ResolvedPoolOptions;
 }

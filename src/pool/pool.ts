@@ -4,12 +4,10 @@ import { inFlight } from '../load/in-flight.js';
 import type { Load, LoadFactory } from '../load/load.js';
 import type { Observer } from '../observe/observer.js';
 import type { Warnings } from '../observe/warnings.js';
-import type { Clock } from '../runtime/clock.js';
-import type { Rng } from '../runtime/rng.js';
 import type { Tracker } from '../stage/stage.js';
 import { ConnectGate } from './connect-gate.js';
 import { FirstDrawn, inDrawnOrder } from './dial-order.js';
-import type { ResolvedPoolOptions } from './pool-options.js';
+import type { PoolContext } from './pool-options.js';
 import { Retiring } from './retiring.js';
 import { Subchannel } from './subchannel.js';
 import type { SubchannelOwner } from './subchannel-owner.js';
@@ -20,13 +18,10 @@ const FAILING_MS = 5_000;
 const ONE_FAILING_MS = 30_000;
 
 /** What a pool needs from its balancer. */
-export interface PoolParts<C> {
+export interface PoolParts<C> extends PoolContext {
   readonly transport: Transport<C>;
-  readonly clock: Clock;
-  readonly rng: Rng;
   readonly observer: Observer;
   readonly warnings: Warnings;
-  readonly options: ResolvedPoolOptions;
   readonly load: LoadFactory;
   /** Creates the trackers that all stages want for a new endpoint. */
   readonly track: (endpoint: Endpoint) => readonly Tracker[];

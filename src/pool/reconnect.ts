@@ -1,7 +1,6 @@
 import { backoffDelay } from '../runtime/backoff.js';
-import type { Clock, Timer } from '../runtime/clock.js';
-import type { Rng } from '../runtime/rng.js';
-import type { ResolvedPoolOptions } from './pool-options.js';
+import type { Timer } from '../runtime/clock.js';
+import type { PoolContext } from './pool-options.js';
 
 /**
  * A connection that ended sooner than this, in ms, without a successful call was useless; reconnecting at once could become a hot loop.
@@ -13,13 +12,6 @@ const MIN_USEFUL_LIFE_MS = 1_000;
  * several such ages.
  */
 const MIN_ASKED_LIFE_MS = 50;
-
-/** What `Reconnect` needs from its subchannel. */
-export interface ReconnectOwner {
-  readonly clock: Clock;
-  readonly rng: Rng;
-  readonly options: ResolvedPoolOptions;
-}
 
 /**
  * How an open connection ended. `leaving`: the server asked for its end and lets calls finish (GOAWAY, maximum age). `closed`: without an
@@ -37,15 +29,15 @@ export interface EndedLife {
 
 /** Decides when a subchannel reconnects: at once, or after a pause that grows with each failure in a row. */
 export class Reconnect {
-  readonly #owner: ReconnectOwner;
+  readonly #pool: PoolContext;
   readonly #due: () => void;
   #connectedAtMs = 0;
   /** How many connections failed since the last useful one. It is the exponent of the growing pause. */
   #failures = 0;
   #timer: Timer | undefined;
 
-  constructor(owner: ReconnectOwner, due: () => void) {
-    this.#owner = owner;
+  constructor(pool: PoolContext, due: () => void) {
+    this.#pool = pool;
     this.#due = due;
   }
 
@@ -55,7 +47,7 @@ export class Reconnect {
   }
 
   connected(): void {
-    this.#connectedAtMs = this.#owner.clock.now();
+    this.#connectedAtMs = this.#pool.clock.now();
   }
 
   /**
@@ -65,7 +57,7 @@ export class Reconnect {
    * @param succeeded Whether a call succeeded on the connection.
    */
   ended(how: EndOfConnection, succeeded: boolean): EndedLife {
-    const { clock, options } = this.#owner;
+    const { clock, options } = this.#pool;
     const { reconnectInitialMs, reconnectMaxMs } = options;
     const livedMs = clock.now() - this.#connectedAtMs;
     const minLifeMs = how === 'leaving' ? Math.min(reconnectInitialMs, MIN_ASKED_LIFE_MS) : MIN_USEFUL_LIFE_MS;
@@ -80,7 +72,7 @@ export class Reconnect {
 
   /** Starts the pause before the next attempt to connect. At its end, the owner's `due` is called. */
   pause(): void {
-    const { clock, rng, options } = this.#owner;
+    const { clock, rng, options } = this.#pool;
     const { reconnectInitialMs: initialMs, reconnectMaxMs: maxMs } = options;
     const pauseMs = backoffDelay({ initialMs, maxMs, factor: 1.6, jitterRatio: 0.2 }, this.#failures, rng);
     this.#timer = clock.timer(this.#due, pauseMs);

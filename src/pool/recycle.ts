@@ -1,8 +1,8 @@
 import { endpointConnectionAgeMs } from '../endpoint/connection-age.js';
 import type { Endpoint } from '../endpoint/endpoint.js';
-import type { Clock, Timer } from '../runtime/clock.js';
-import { jittered, type Rng } from '../runtime/rng.js';
-import type { ResolvedPoolOptions } from './pool-options.js';
+import type { Timer } from '../runtime/clock.js';
+import { jittered } from '../runtime/rng.js';
+import type { PoolContext } from './pool-options.js';
 
 /**
  * The age at which a connection is replaced varies at random by this share, so that the connections opened in a rollout do not all end
@@ -18,26 +18,19 @@ const RETRY_MS = 10_000;
 const LONG_MS = 60_000;
 const SECOND_MS = 1_000;
 
-/** What `Recycle` needs from its subchannel. */
-export interface RecycleOwner {
-  readonly clock: Clock;
-  readonly rng: Rng;
-  readonly options: ResolvedPoolOptions;
-}
-
 /**
  * Says when a connection is to be replaced: at its maximum age, or when it is outdated. The connection also ages while this object is
  * stopped.
  */
 export class Recycle {
-  readonly #owner: RecycleOwner;
+  readonly #pool: PoolContext;
   readonly #due: () => void;
   #expiresAtMs = Number.POSITIVE_INFINITY;
   #isOutdated = false;
   #timer: Timer | undefined;
 
-  constructor(owner: RecycleOwner, due: () => void) {
-    this.#owner = owner;
+  constructor(pool: PoolContext, due: () => void) {
+    this.#pool = pool;
     this.#due = due;
   }
 
@@ -56,7 +49,7 @@ export class Recycle {
       this.#giveAge(endpoint);
       return;
     }
-    const { clock, rng } = this.#owner;
+    const { clock, rng } = this.#pool;
     this.#expiresAtMs = clock.now() + jittered(rng, RETRY_MS, AGE_JITTER_RATIO);
     this.resume();
   }
@@ -64,11 +57,11 @@ export class Recycle {
   /** The connection is outdated, so it is to be replaced now, or when `resume` is called. */
   outdated(): void {
     this.#isOutdated = true;
-    this.#expiresAtMs = this.#owner.clock.now();
+    this.#expiresAtMs = this.#pool.clock.now();
   }
 
   #giveAge(endpoint: Endpoint): void {
-    const { clock, rng, options } = this.#owner;
+    const { clock, rng, options } = this.#pool;
     const ownAgeMs = endpoint.attributes.get(endpointConnectionAgeMs) ?? Number.POSITIVE_INFINITY;
     const ageMs = Math.min(options.maxConnectionAgeMs, ownAgeMs);
     this.#expiresAtMs = clock.now() + jittered(rng, ageMs, AGE_JITTER_RATIO);
@@ -79,7 +72,7 @@ export class Recycle {
   resume(): void {
     this.stop();
     if (this.#expiresAtMs === Number.POSITIVE_INFINITY) return;
-    const { clock } = this.#owner;
+    const { clock } = this.#pool;
     const delayMs = Math.max(0, this.#expiresAtMs - clock.now());
     this.#timer = clock.timer(this.#due, delayMs < LONG_MS ? delayMs : Math.round(delayMs / SECOND_MS) * SECOND_MS);
   }

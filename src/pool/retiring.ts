@@ -1,15 +1,8 @@
 import type { Warnings } from '../observe/warnings.js';
-import type { Clock, Timer } from '../runtime/clock.js';
-import type { ResolvedPoolOptions } from './pool-options.js';
+import type { Timer } from '../runtime/clock.js';
+import type { PoolContext } from './pool-options.js';
 import type { SubchannelOwner } from './subchannel-owner.js';
 import type { Connection } from './transport.js';
-
-/** What `Retiring` needs from its balancer. */
-export interface RetiringOwner {
-  readonly clock: Clock;
-  readonly options: ResolvedPoolOptions;
-  readonly warnings: Warnings;
-}
 
 /** How long a connection that was cut may take to close, in ms, because a transport that hangs must not make `close` hang. */
 const CUT_PATIENCE_MS = 5_000;
@@ -22,14 +15,14 @@ const never: IsNeeded = () => false;
 
 /** The connections that get no new calls and are not closed yet. */
 export class Retiring<C> {
-  readonly #owner: RetiringOwner;
+  readonly #pool: Omit<PoolContext, 'rng'> & { readonly warnings: Warnings };
   /** For each retiring connection, by the promise of its `close`, the controller that cuts what still runs on it. */
   readonly #limits = new Map<Promise<void>, AbortController>();
   /** The attempts to connect that were called off, and that the transport has not finished. */
   readonly #dials = new Set<Promise<unknown>>();
 
-  constructor(owner: RetiringOwner) {
-    this.#owner = owner;
+  constructor(pool: Omit<PoolContext, 'rng'> & { readonly warnings: Warnings }) {
+    this.#pool = pool;
   }
 
   /** An attempt to connect was called off. Until `dial` settles, the transport may still deliver a connection. */
@@ -68,7 +61,7 @@ export class Retiring<C> {
   async #dialsEnded(): Promise<void> {
     let patience: Timer | undefined;
     const late = new Promise<void>((resolve) => {
-      patience = this.#owner.clock.timer(resolve, CUT_PATIENCE_MS);
+      patience = this.#pool.clock.timer(resolve, CUT_PATIENCE_MS);
       patience.ref();
     });
     await Promise.race([Promise.allSettled(this.#dials), late]);
@@ -76,7 +69,7 @@ export class Retiring<C> {
   }
 
   #close(connection: Connection<C>, { signal, abort, isNeeded }: Limit): Promise<void> {
-    const { clock, options, warnings } = this.#owner;
+    const { clock, options, warnings } = this.#pool;
     const { drainTimeoutMs } = options;
     const hasLimit = !signal.aborted && drainTimeoutMs !== Number.POSITIVE_INFINITY;
     let patience: Timer | undefined;

@@ -1,21 +1,16 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
 import type { Observer } from '../observe/observer.js';
 import type { Warnings } from '../observe/warnings.js';
-import type { Clock } from '../runtime/clock.js';
-import type { Rng } from '../runtime/rng.js';
 import type { ConnectGate } from './connect-gate.js';
-import type { ResolvedPoolOptions } from './pool-options.js';
+import type { PoolContext } from './pool-options.js';
 import type { Connection, Transport } from './transport.js';
 
 /** What a subchannel needs from the pool that owns it. */
-export interface SubchannelOwner<C> {
+export interface SubchannelOwner<C> extends PoolContext {
   readonly transport: Transport<C>;
-  readonly clock: Clock;
-  readonly rng: Rng;
   readonly observer: Observer;
   readonly warnings: Warnings;
   readonly gate: ConnectGate;
-  readonly options: ResolvedPoolOptions;
   /** Called when the subchannel became ready, or is ready no longer. */
   readinessChanged(): void;
   /** Called when the subchannel's connection can carry more calls than before, so that waiting callers may be served. */
