@@ -117,6 +117,11 @@ describe('with a set from slices, discovery', () => {
       { slices: failed(refused, set('10.0.0.1')), waitedFor: 'lasting refusal', dns: set() },
       'slices, 10.0.0.1, (refused), asks DNS, waits for lasting refusal',
     ],
+    [
+      'keeps it where the Service has lost the port, also if access was refused for long before',
+      { slices: failed(new WrongTarget('port', 'no such port'), set('10.0.0.1')), waitedFor: 'lasting refusal' },
+      'slices, 10.0.0.1, (no such port)',
+    ],
   ] as [string, Partial<Known>, string][])('%s', (_title, known, expected) => {
     expect(outcome(known, last)).toBe(expected);
   });
