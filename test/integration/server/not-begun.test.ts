@@ -60,6 +60,8 @@ const undiciOver =
               const raw = Array.isArray(rawHeaders) ? rawHeaders.map(String) : Object.keys(rawHeaders ?? {});
               answer = { status, names: [...Object.keys(headers), ...raw] };
             },
+            // undici 8 refuses a handler without it.
+            onResponseData: () => {},
             onResponseEnd: () => resolve(answer as Answer),
             onResponseError: (_controller, error) => reject(error),
           },
