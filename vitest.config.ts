@@ -16,7 +16,7 @@ export const alias: { find: RegExp; replacement: string }[] = Object.entries(ent
 });
 
 /** What `expect.poll` awaits is a state, as with `until`. Vitest's own limit is a second. */
-const patient = { expect: { poll: { timeout: 120_000 } } };
+export const patient: { expect: { poll: { timeout: number } } } = { expect: { poll: { timeout: 120_000 } } };
 
 const project = (name: string, include: string[], more: Record<string, unknown> = {}): object => ({
   resolve: { alias },

@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
-import { alias } from './vitest.config.js';
+import { alias, patient } from './vitest.config.js';
 
 /**
  * The integration tests against one supported combination; `npm run test:matrix` runs them all and says by
@@ -18,6 +18,7 @@ const config: ReturnType<typeof defineConfig> = defineConfig({
     maxWorkers: Math.min(2 * availableParallelism(), 8),
     testTimeout: 120_000,
     hookTimeout: 120_000,
+    ...patient,
   },
 });
 
