@@ -1,6 +1,15 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { createBalancer, EvenkeelError, inFlight, outcomes, ResolveError } from 'evenkeel';
+import {
+  conditions,
+  createBalancer,
+  EvenkeelError,
+  inFlight,
+  outcomes,
+  outlierEjection,
+  panic,
+  ResolveError,
+} from 'evenkeel';
 import { createAdminHandler } from 'evenkeel/admin';
 import { FakeResolver, FakeTransport } from 'evenkeel/testing';
 import express from 'express';
@@ -44,6 +53,8 @@ async function balancer() {
     transport: new FakeTransport(),
     // The default load would avoid a failing pod before it is ejected.
     load: inFlight(),
+    // The first one lasts a second otherwise, and might be over before it is looked at.
+    stages: [conditions(), outlierEjection({ baseEjectionMs: 3_600_000 }), panic()],
   });
   open.push(() => one.close({ signal: AbortSignal.abort() }));
   resolver.update(

@@ -91,7 +91,7 @@ describe('one pod goes wrong, without a retry policy', () => {
     ['is slow', { delayMs: 50 }],
   ];
   for (const [what, fault] of faults) {
-    it(`it ${what}: once it is ejected, only single trial calls fail`, { timeout: 120_000 }, async () => {
+    it(`it ${what}: once it is ejected, only single trial calls fail`, async () => {
       const { faultMs, calls } = await openLoop(fault);
       const failed = calls.filter(({ code }) => code !== status.OK);
       const ejected = new Set(ejections.map(({ port }) => port));

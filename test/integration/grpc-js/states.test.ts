@@ -401,7 +401,7 @@ describe('a process', () => {
       await build();
       await pods.start(2);
       const program = fileURLToPath(new URL('support/one-call.mjs', import.meta.url));
-      const { stdout } = await run(process.execPath, [program, JSON.stringify(pods.endpoints)], { timeout: 30_000 });
+      const { stdout } = await run(process.execPath, [program, JSON.stringify(pods.endpoints)], { timeout: 240_000 });
       expect(JSON.parse(stdout)).toEqual({ text: 'hello', state: 'ready', alive: [] });
     },
   );

@@ -31,7 +31,7 @@ const needs = 'it needs Linux with iproute2 and the permission to make network n
 
 async function run(world: 'ipv6' | 'dual', setUp: readonly string[]): Promise<Record<string, unknown>> {
   const command = `'${process.execPath}' '${program}' ${world}`;
-  const { stdout } = await promisify(execFile)('unshare', inNamespace(setUp, command), { timeout: 60_000 });
+  const { stdout } = await promisify(execFile)('unshare', inNamespace(setUp, command), { timeout: 240_000 });
   return JSON.parse(stdout) as Record<string, unknown>;
 }
 

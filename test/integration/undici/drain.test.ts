@@ -119,9 +119,7 @@ describe('a pod whose slice says terminating', () => {
 });
 
 describe('connections that reach their maximum age', () => {
-  it('are replaced before they close: no request fails, and no pod is ever without one', {
-    timeout: 120_000,
-  }, async () => {
+  it('are replaced before they close: no request fails, and no pod is ever without one', async () => {
     // Between half and one and a half seconds each; a minute of that in a proof.
     const rounds = PROOF ? 60 : 3;
     await start(3, { pool: { maxConnectionAgeMs: 1_000 } });

@@ -18,9 +18,7 @@ afterEach(async () => {
 });
 
 describe('a new pod', () => {
-  it('gets its first request right after its slice says that it is ready, and none before', {
-    timeout: 120_000,
-  }, async () => {
+  it('gets its first request right after its slice says that it is ready, and none before', async () => {
     cluster = await Cluster.start(PODS);
     orders = createDispatcher('http://orders.shop:8080', { resolver: cluster.resolver() });
     await connected(orders.balancer, PODS);

@@ -384,4 +384,4 @@ it('an open WebSocket uses little more heap than one of ws', async () => {
   server.disconnect();
   // About 1,000 bytes: a lease, a place, and three listeners. An agent, a signal or an error for each would be more.
   expect(ours - ws).toBeLessThan(2_500);
-}, 60_000);
+});
