@@ -78,9 +78,13 @@ export function inFlight({ balancer }) {
   return Object.fromEntries(ready.map((endpoint) => [String(endpoint.name), endpoint.inFlight]).sort());
 }
 
-/** Waits until a client is connected to this many pods. @param {Balanced} client @param {number} count */
+/** After how long a client sends calls to a pod that it has connected to, at the latest: on a busy machine it may not be at once. */
+const USED_AFTER_MS = 100;
+
+/** Waits until a client is connected to this many pods and uses them. @param {Balanced} client @param {number} count */
 export async function connectedTo(client, count) {
   await until(() => Object.keys(inFlight(client)).length === count);
+  await new Promise((resolve) => setTimeout(resolve, USED_AFTER_MS));
 }
 
 /** @param {() => boolean} condition */

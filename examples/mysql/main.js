@@ -40,6 +40,8 @@ async function connectedTo(count) {
   const isUsed = ({ state, weight, suspect }) => state === 'ready' && weight > 0 && !suspect;
   const ready = () => replicas().filter(isUsed).length;
   while (ready() !== count) await new Promise((resolve) => setTimeout(resolve, 10));
+  // On a busy machine a server that was just connected to is not used at once.
+  await new Promise((resolve) => setTimeout(resolve, 100));
 }
 const replicas = () => shop.cluster.balancers.get('replica')?.snapshot().endpoints ?? [];
 

@@ -47,7 +47,7 @@ it('no call fails while pods are replaced under load, unary or stream', async ()
   await connected(balancer, PODS);
 
   // Elsewhere than in a proof all callers have a call running at any moment, too, and leave the machine to others.
-  const traffic = new Traffic(client, 20, () => (PROOF ? {} : { text: 'wait 20' }));
+  const traffic = new Traffic(client, 20, () => (PROOF ? {} : { text: 'wait 50' }));
   const streams = new LongStreams(client, 20);
   await until('traffic flows', () => traffic.calls > 500);
   for (const pod of old) {

@@ -7,6 +7,8 @@ import { Orders } from '../../support/pods/orders-service.mjs';
 import { until } from '../../support/until.js';
 import { connected, type OrdersClient, ordersOver, transportOf } from './support/orders.js';
 
+const PROOF = process.env.EVENKEEL_PROOF === '1';
+
 /** Calls, `callers` at a time, one after the other each, until `stop`; every other caller reads streams. */
 class Traffic {
   calls = 0;
@@ -30,7 +32,7 @@ class Traffic {
           let messages = 0;
           for await (const { value } of orders.count({ value: 'count 20' })) if (value !== '') messages++;
           if (messages !== 20) throw new Error(`only ${messages} messages`);
-        } else await orders.say({ value: 'wait 5' });
+        } else await orders.say({ value: PROOF ? 'wait 5' : 'wait 50' });
       } catch (error) {
         this.failures.push(String(error));
       }
@@ -47,8 +49,7 @@ async function start(): Promise<ConnectPod> {
   return pod;
 }
 
-/** 10 in a proof. */
-const PODS = process.env.EVENKEEL_PROOF === '1' ? 10 : 3;
+const PODS = PROOF ? 10 : 3;
 const CALLERS = 40;
 
 it('no call fails while pods are replaced, unary or stream; a killed pod fails at most its running calls; stock Connect stays with one pod', async () => {

@@ -1,7 +1,13 @@
 import type { PgPool } from 'evenkeel/pg';
 import { Readers } from '../../../support/readers.js';
+import { PROOF } from '../../mysql2/support/traffic.js';
 
 export { maxOverMean, PROOF, report } from '../../mysql2/support/traffic.js';
+
+/** Elsewhere than in a proof all writers have a statement running at any moment, too, and leave the machine to others. */
+const INSERT = PROOF
+  ? 'INSERT INTO ledger (id) VALUES ($1)'
+  : 'INSERT INTO ledger (id) SELECT $1::int FROM pg_sleep(0.02)';
 
 /** Readers by port. */
 export function readers(pool: Pick<PgPool, 'query'>, workers: number, total?: number): Readers {
@@ -26,7 +32,7 @@ export class Writers {
       while (!this.#stopped) {
         const id = this.#next++;
         try {
-          await pool.query('INSERT INTO ledger (id) VALUES ($1)', [id]);
+          await pool.query(INSERT, [id]);
           this.acknowledged.push(id);
           this.atMs.push(performance.now());
         } catch (error) {

@@ -40,7 +40,7 @@ export async function readOn<T>(body: Promise<T>): Promise<T> {
  * What traffic asks pods for. In a proof as many requests as the machine holds; elsewhere those of all callers are on their way at any
  * moment, too, and leave the machine to others.
  */
-export const trafficPath: string = PROOF ? '/status/200' : '/wait/20';
+export const trafficPath: string = PROOF ? '/status/200' : '/wait/50';
 
 /** Requests through a dispatcher. A POST has a body. */
 export function through(dispatcher: unknown, path: string = trafficPath): Send {
