@@ -91,6 +91,8 @@ export async function openPod<C>(
  * take, whether it is leaving, whether it is gone.
  */
 export class Pod<C> implements Connection<C> {
+  /** A field rather than a getter, because each request reads it. */
+  readonly handle: C;
   readonly socketSet: PodSockets;
   readonly closed: Promise<Error | undefined>;
   readonly leaving: Promise<void>;
@@ -153,12 +155,9 @@ export class Pod<C> implements Connection<C> {
     this.socketSet.add(first);
     this.socketSet.setAside(first);
     this.#client = clientOf(this, first);
+    this.handle = this.#client.handle;
     this.#capacity = this.#client.capacity;
     this.#fullCapacity = this.#capacity;
-  }
-
-  get handle(): C {
-    return this.#client.handle;
   }
 
   get capacity(): number {
