@@ -23,7 +23,9 @@ describe.skipIf(noPostgres)(titled('roles of PostgreSQL servers'), () => {
   const open = (options: PgPoolOptions): PgPool => {
     const resolver = new FakeResolver();
     resolver.update(...world.endpoints);
-    const pool = createPool({ resolver, ...application, probeIntervalMs: 200, ...options });
+    // On a busy machine a server may take longer to accept than the five seconds of the default.
+    const patient = { connectTimeoutMs: 60_000 };
+    const pool = createPool({ resolver, ...application, probeIntervalMs: 200, pool: patient, ...options });
     pools.push(pool);
     return pool;
   };
