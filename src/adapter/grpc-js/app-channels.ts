@@ -83,7 +83,11 @@ function optionsByService(options: AppChannelsOptions['options'] = {}): (service
     return (service) => {
       const serviceOptions: unknown = options(service) ?? {};
       // A promise has no own keys, so it would be taken for empty options.
-      if (isPromise(serviceOptions)) throw optionError('options()', 'options, not a promise of them', serviceOptions);
+      if (isPromise(serviceOptions)) {
+        // Nobody waits for it, and a rejection without a listener would end the process.
+        void Promise.resolve(serviceOptions).catch(() => {});
+        throw optionError('options()', 'options, not a promise of them', serviceOptions);
+      }
       return serviceOptions as GrpcOptions;
     };
   }

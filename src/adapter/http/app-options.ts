@@ -119,8 +119,11 @@ function optionsByOrigin<O extends ServiceOptionsLike>(
     return (origin) => {
       const serviceOptions: unknown = (options as (origin: URL) => O | undefined)(new URL(origin)) ?? {};
       // A promise has no own keys, so it would be taken for empty options.
-      if (serviceOptions instanceof Promise)
+      if (serviceOptions instanceof Promise) {
+        // Nobody waits for it, and a rejection without a listener would end the process.
+        serviceOptions.catch(() => {});
         throw optionError('options()', 'options, not a promise of them', serviceOptions);
+      }
       checkKeys('options()', serviceOptions, names);
       return ownProperties(serviceOptions) as O;
     };

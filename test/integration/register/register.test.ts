@@ -526,6 +526,7 @@ describe('the settings of register', () => {
     ['http', 'fetch'].flatMap((name) => [
       [name, '() => { throw new Error("no such Service"); }', 'no such Service'],
       [name, 'async () => ({})', 'options() must be options, not a promise of them, got a promise'],
+      [name, 'async () => { throw new Error("later"); }', 'options() must be options, not a promise of them'],
       [name, '() => ({ waitTimeoutMs: -1 })', 'waitTimeoutMs'],
     ]),
   )(
