@@ -138,7 +138,7 @@ describe('a connection that is reset before the first byte of a response', () =>
 describe('a single pod that restarts', () => {
   it.each(['GET', 'POST'] as const)('makes %s wait until it is back: nothing was sent', async (method) => {
     const { port } = pods.at(0);
-    await open({ resolver: staticEndpoints([pods.at(0).endpoint]) }, 1);
+    await open({ resolver: staticEndpoints([pods.at(0).endpoint]), waitTimeoutMs: 120_000 }, 1);
     await get('/');
     await pods.at(0).kill();
     await heard(pods.at(0));
