@@ -60,8 +60,12 @@ const waiting = {
   ...realServers,
 };
 
-/** A cluster under load in each, which they judge. */
-const underLoad = ['test/integration/playground/once.test.ts', 'test/integration/playground/page.test.ts'];
+/** Those that need a process of their own: a cluster under load in each, which they judge, or what grpc-js reads when it is loaded. */
+const alone = [
+  'test/integration/playground/once.test.ts',
+  'test/integration/playground/page.test.ts',
+  'test/integration/grpc-js/dns-comparison.test.ts',
+];
 
 // Timeouts of tests guard against hanging, for machines several times as slow as a quiet one; they say nothing about speed.
 const config: ReturnType<typeof defineConfig> = defineConfig({
@@ -71,12 +75,12 @@ const config: ReturnType<typeof defineConfig> = defineConfig({
       project('contract', ['test/contract/**/*.test.ts'], { ...pure, testTimeout: 300_000 }),
       project('simulation', ['test/simulation/**/*.test.ts'], { ...pure, testTimeout: 600_000 }),
       built('integration', ['test/integration/**/*.test.ts'], {
-        exclude: ['test/integration/package/**', ...underLoad],
+        exclude: ['test/integration/package/**', ...alone],
         ...waiting,
         testTimeout: 300_000,
         hookTimeout: 300_000,
       }),
-      project('playground', underLoad, {
+      project('playground', alone, {
         // One at a time.
         fileParallelism: false,
         ...realServers,
