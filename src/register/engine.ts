@@ -1,4 +1,4 @@
-import type { ServiceRule } from '../adapter/kit/index.js';
+import { asError, type ServiceRule } from '../adapter/kit/index.js';
 import { isEvenkeelError, type TargetOptions } from '../index.js';
 
 /** What `register.cjs` passes to the engine of each library that it balances. */
@@ -41,17 +41,36 @@ export function discoveryOf({ config }: EngineOptions): TargetOptions {
  * The options of Services in an app that has not asked for evenkeel: where every pod refuses connections, a request fails as soon as it
  * would without evenkeel.
  *
+ * A function of the config that throws at a request is given up with the rest, and that request goes on without what it would have said.
+ *
  * @param options What `EVENKEEL_CONFIG` exports: options, or a function of the origin.
  */
-export function serviceOptionsOf(options: unknown): unknown {
-  if (typeof options === 'function') return (origin: URL) => withOwnDefaults(options(origin));
-  return withOwnDefaults(options);
+export function serviceOptionsOf(options: unknown, giveUp: EngineOptions['giveUp']): unknown {
+  if (typeof options === 'function') return (origin: URL) => withOwnDefaults(options(origin), giveUp);
+  return withOwnDefaults(options, giveUp);
 }
 
-function withOwnDefaults(options: unknown): unknown {
+function withOwnDefaults(options: unknown, giveUp: EngineOptions['giveUp']): unknown {
   const isObject = typeof options === 'object' && options !== null && !(options instanceof Promise);
   // Whoever gets the options says what is wrong with others.
-  return isObject || options === undefined ? { waitWhileRefused: false, ...options } : options;
+  if (!isObject && options !== undefined) return options;
+  const own: Record<string, unknown> = { waitWhileRefused: false, ...options };
+  for (const name of ['key', 'priority']) {
+    const given = Object.hasOwn(own, name) ? own[name] : undefined;
+    if (typeof given === 'function') own[name] = guarded(given as (request: unknown) => unknown, giveUp);
+  }
+  return own;
+}
+
+function guarded(call: (request: unknown) => unknown, giveUp: EngineOptions['giveUp']): (request: unknown) => unknown {
+  return (request) => {
+    try {
+      return call(request);
+    } catch (error) {
+      giveUp(asError(error));
+      return undefined;
+    }
+  };
 }
 
 /**

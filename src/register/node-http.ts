@@ -20,7 +20,7 @@ export function createEngine(options: EngineOptions): NodeHttpEngine {
   const { config } = options;
   const router = openAppRouter({
     services: servicesRule(options),
-    options: serviceOptionsOf(config.http) as ServiceOptions,
+    options: serviceOptionsOf(config.http, options.giveUp) as ServiceOptions,
     discovery: discoveryOf(options),
     errorOf: requestError,
     optionsFailed: options.giveUp,

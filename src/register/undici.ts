@@ -24,7 +24,7 @@ export interface UndiciEngine {
 /** @throws EVENKEEL_OPTION for invalid options in `EVENKEEL_CONFIG`. */
 export function createEngine(options: EngineOptions): UndiciEngine {
   const configured = {
-    options: serviceOptionsOf(options.config.fetch) as NonNullable<AppInterceptorOptions['options']>,
+    options: serviceOptionsOf(options.config.fetch, options.giveUp) as NonNullable<AppInterceptorOptions['options']>,
   };
   const { optionsOf } = resolveServiceOptions(configured);
   const common = { services: servicesRule(options), discovery: discoveryOf(options) };

@@ -1,7 +1,8 @@
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { EvenkeelError } from '../../../src/index.js';
 import { serviceOptionsOf, stockError } from '../../../src/register/engine.js';
 
+const giveUp = vi.fn();
 const origin = new URL('http://orders.shop:8080');
 
 it.each([
@@ -9,13 +10,25 @@ it.each([
   ['options', { waitTimeoutMs: 9 }, { waitWhileRefused: false, waitTimeoutMs: 9 }],
   ['options that say otherwise', { waitWhileRefused: true }, { waitWhileRefused: true }],
 ])('requests do not wait while every pod refuses, with %s in EVENKEEL_CONFIG', (_what, config, expected) => {
-  expect(serviceOptionsOf(config)).toEqual(expected);
-  const perService = serviceOptionsOf(() => config) as (origin: URL) => unknown;
+  expect(serviceOptionsOf(config, giveUp)).toEqual(expected);
+  const perService = serviceOptionsOf(() => config, giveUp) as (origin: URL) => unknown;
   expect(perService(origin)).toEqual(expected);
 });
 
+it.each(['key', 'priority'])('a `%s` of EVENKEEL_CONFIG that throws ends no request: the app goes on without evenkeel', (name) => {
+  const told = vi.fn();
+  const fail = (): never => {
+    throw new Error('no such customer');
+  };
+  const own = serviceOptionsOf({ [name]: fail }, told) as Record<string, (request: unknown) => unknown>;
+  expect(own[name]?.({ path: '/' })).toBeUndefined();
+  expect(told).toHaveBeenCalledExactlyOnceWith(new Error('no such customer'));
+  const works = serviceOptionsOf({ [name]: ({ path }: { path: string }) => path }, told) as typeof own;
+  expect(works[name]?.({ path: '/7' })).toBe('/7');
+});
+
 it.each([['text'], [7], [null], [Promise.resolve({})]])('values that are not options stay unchanged: %o', (config) => {
-  expect(serviceOptionsOf(config)).toBe(config);
+  expect(serviceOptionsOf(config, giveUp)).toBe(config);
 });
 
 it.each([
