@@ -56,8 +56,8 @@ function withOwnDefaults(options: unknown, giveUp: EngineOptions['giveUp']): unk
   if (!isObject && options !== undefined) return options;
   const own: Record<string, unknown> = { waitWhileRefused: false, ...options };
   for (const name of ['key', 'priority']) {
-    const given = Object.hasOwn(own, name) ? own[name] : undefined;
-    if (typeof given === 'function') own[name] = guarded(given as (request: unknown) => unknown, giveUp);
+    const value = Object.hasOwn(own, name) ? own[name] : undefined;
+    if (typeof value === 'function') own[name] = guarded(value as (request: unknown) => unknown, giveUp);
   }
   return own;
 }

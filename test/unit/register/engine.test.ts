@@ -15,17 +15,20 @@ it.each([
   expect(perService(origin)).toEqual(expected);
 });
 
-it.each(['key', 'priority'])('a `%s` of EVENKEEL_CONFIG that throws ends no request: the app goes on without evenkeel', (name) => {
-  const told = vi.fn();
-  const fail = (): never => {
-    throw new Error('no such customer');
-  };
-  const own = serviceOptionsOf({ [name]: fail }, told) as Record<string, (request: unknown) => unknown>;
-  expect(own[name]?.({ path: '/' })).toBeUndefined();
-  expect(told).toHaveBeenCalledExactlyOnceWith(new Error('no such customer'));
-  const works = serviceOptionsOf({ [name]: ({ path }: { path: string }) => path }, told) as typeof own;
-  expect(works[name]?.({ path: '/7' })).toBe('/7');
-});
+it.each(['key', 'priority'])(
+  'a `%s` of EVENKEEL_CONFIG that throws ends no request: the app goes on without evenkeel',
+  (name) => {
+    const told = vi.fn();
+    const fail = (): never => {
+      throw new Error('no such customer');
+    };
+    const own = serviceOptionsOf({ [name]: fail }, told) as Record<string, (request: unknown) => unknown>;
+    expect(own[name]?.({ path: '/' })).toBeUndefined();
+    expect(told).toHaveBeenCalledExactlyOnceWith(new Error('no such customer'));
+    const works = serviceOptionsOf({ [name]: ({ path }: { path: string }) => path }, told) as typeof own;
+    expect(works[name]?.({ path: '/7' })).toBe('/7');
+  },
+);
 
 it.each([['text'], [7], [null], [Promise.resolve({})]])('values that are not options stay unchanged: %o', (config) => {
   expect(serviceOptionsOf(config, giveUp)).toBe(config);
