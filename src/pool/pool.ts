@@ -118,8 +118,8 @@ export class Pool<C> {
   }
 
   /**
-   * Since when connections have failed in a way that puts the set itself in doubt, on the clock in ms: to every member or to two for
-   * `FAILING_MS`, or to one for `ONE_FAILING_MS`. Of several such times the latest; undefined if there is none.
+   * How connections fail, if it puts the set itself in doubt: to every member or to two for `FAILING_MS`, or to one for
+   * `ONE_FAILING_MS`. Of several such times the latest counts; undefined if there is none.
    */
   get failing(): Failing | undefined {
     const nowMs = this.#parts.clock.now();

@@ -13,15 +13,18 @@ const MIN_ASK_MS = 1_000;
 type IsNeeded = () => boolean;
 const never: IsNeeded = () => false;
 
+/** What `Retiring` is given. */
+type RetiringContext = Omit<PoolContext, 'rng'> & { readonly warnings: Warnings };
+
 /** The connections that get no new calls and are not closed yet. */
 export class Retiring<C> {
-  readonly #pool: Omit<PoolContext, 'rng'> & { readonly warnings: Warnings };
+  readonly #pool: RetiringContext;
   /** For each retiring connection, by the promise of its `close`, the controller that cuts what still runs on it. */
   readonly #limits = new Map<Promise<void>, AbortController>();
   /** The attempts to connect that were called off, and that the transport has not finished. */
   readonly #dials = new Set<Promise<unknown>>();
 
-  constructor(pool: Omit<PoolContext, 'rng'> & { readonly warnings: Warnings }) {
+  constructor(pool: RetiringContext) {
     this.#pool = pool;
   }
 
