@@ -2,9 +2,9 @@ import { type Endpoint, endpointAddress, withOtherFirst } from '../endpoint/endp
 import { checkFunction } from '../runtime/check.js';
 import type { Complete } from '../runtime/complete.js';
 import { hash32, mix32 } from '../runtime/hash.js';
+import { maglevTable } from '../runtime/maglev.js';
 import { checkedOption, choiceOption, numberOption, type OptionTable, optionTable } from '../runtime/options.js';
 import { firstFitting } from './fallback.js';
-import { MaglevTable } from './maglev.js';
 import { p2c } from './p2c.js';
 import {
   fits,
@@ -67,6 +67,11 @@ export const hashTable: OptionTable<Complete<HashOptions>> = optionTable('hash',
   }),
 });
 
+/**
+ * The number of entries in a table (Maglev). Shares are within one entry of the weights. The number is prime, so that a walk with any step
+ * size visits all entries.
+ */
+const TABLE_SIZE = 65_537;
 /** With up to this many endpoints, scoring each one (rendezvous) is about as fast as a table, and moves the fewest keys. */
 const RENDEZVOUS_UP_TO = 16;
 /** How many table entries are tried for an endpoint that can take the call before all endpoints are scored. */
@@ -98,7 +103,8 @@ interface Mapping {
   readonly weights: readonly number[];
   readonly equal: boolean;
   readonly method: string;
-  readonly table: MaglevTable | undefined;
+  /** For each entry of the table, the index of the endpoint that owns it. */
+  readonly table: Int32Array | undefined;
   /** The hash of each endpoint's name, for scoring endpoints (rendezvous). */
   readonly hashes: Int32Array;
 }
@@ -180,10 +186,10 @@ class HashPicker implements Picker<OwnTarget> {
     const { table } = this.#mapping;
     const hashed = hash32(key);
     if (table === undefined) return this.#scored(request, hashed);
-    const { size } = table;
-    let entry = table.entryOf(hashed);
+    const size = table.length;
+    let entry = (hashed >>> 0) % size;
     for (let step = Math.min(MAX_WALK, size); step > 0; step--) {
-      const index = table.at(entry);
+      const index = table[entry] as number;
       if (this.#mayTake(index, request)) return all[index];
       if (++entry === size) entry = 0;
     }
@@ -264,9 +270,9 @@ function mappingOf(
   if (before?.method === method && sameList(before.names, names) && sameList(before.weights, weights)) return before;
   const equal = weights.every((weight) => weight === weights[0]);
   const hashes = Int32Array.from(names, (name) => hash32(name));
-  let table: MaglevTable | undefined;
+  let table: Int32Array | undefined;
   if (names.length > RENDEZVOUS_UP_TO || (names.length > 1 && method === 'maglev')) {
-    table = new MaglevTable(names, weights);
+    table = maglevTable(names, weights, TABLE_SIZE);
   }
   return { names, weights, equal, method, table, hashes };
 }

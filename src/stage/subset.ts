@@ -4,9 +4,9 @@ import { checkNumber, checkString, optionError } from '../runtime/check.js';
 import type { Complete, Filled } from '../runtime/complete.js';
 import { described } from '../runtime/described.js';
 import { hash32, mix32 } from '../runtime/hash.js';
+import { maglevTable } from '../runtime/maglev.js';
 import { numberOption, type OptionTable, optionalNumber, optionTable, requiredOption } from '../runtime/options.js';
 import { endpointShares } from './endpoint-shares.js';
-import { divideSlots } from './slot-table.js';
 import type { StageFactory } from './stage.js';
 
 /** Options of `subset`: how many endpoints this client connects to, and which. Invalid options throw EVENKEEL_OPTION. */
@@ -63,8 +63,8 @@ function required(name: string, value: unknown, min: number): number {
 function placeOf(client: unknown): Place {
   const place = subsetPlaceTable.resolve(client);
   const { index, count, connections = 0 } = place;
-  if (count * connections > MAX_SLOTS) {
-    throw optionError('subset.client', `at most ${MAX_SLOTS} connections of all clients`, count * connections);
+  if (count * connections > MAX_CONNECTIONS) {
+    throw optionError('subset.client', `at most ${MAX_CONNECTIONS} connections of all clients`, count * connections);
   }
   if (index >= count) {
     throw optionError('subset.client.index', `a whole number from 0 to ${count - 1}`, index);
@@ -100,10 +100,10 @@ export const subset = (options: SubsetOptions): StageFactory => {
 };
 
 /**
- * The largest number of connections of all clients together. Which client has which endpoint is worked out in a table with one slot for
+ * The largest number of connections of all clients together. Which client has which endpoint is worked out in a table with one entry for
  * each of these connections; filling one of this size takes about 10 ms.
  */
-const MAX_SLOTS = 100_000;
+const MAX_CONNECTIONS = 100_000;
 /** The weight of an endpoint that is used only while the client's own endpoints cannot be reached. */
 const SPARE_WEIGHT = 0.001;
 
@@ -132,13 +132,14 @@ function byPlace(set: EndpointSet, size: number, index: number, count: number): 
 function byConnection(set: EndpointSet, size: number, from: number, connections: number, all: number): EndpointSet {
   if (set.size === 0) return set;
   const sorted = inOrder(set, () => 0);
-  const owners = divideSlots(
+  const owners = maglevTable(
     sorted.map(({ endpoint }) => endpointAddress(endpoint)),
+    sorted.map(() => 1),
     all,
   );
   const shares = new Map<EndpointEntry, number>();
-  for (let slot = from; slot < from + connections; slot++) {
-    const entry = sorted[owners[slot] as number] as EndpointEntry;
+  for (let connection = from; connection < from + connections; connection++) {
+    const entry = sorted[owners[connection] as number] as EndpointEntry;
     shares.set(entry, (shares.get(entry) ?? 0) + 1);
   }
   for (const entry of inOrder(set, (endpoint) => -mix32(hash32(endpointAddress(endpoint)), from))) {

@@ -3,10 +3,9 @@ import { createEndpoint } from '../../../src/endpoint/endpoint.js';
 import { outcomes } from '../../../src/endpoint/outcome.js';
 import { relativeLatency } from '../../../src/load/relative-latency.js';
 import { type HashOptions, hash } from '../../../src/picker/hash.js';
-import { MaglevTable } from '../../../src/picker/maglev.js';
 import type { Picker } from '../../../src/picker/picker.js';
 import { roundRobin } from '../../../src/picker/round-robin.js';
-import { hash32 } from '../../../src/runtime/hash.js';
+import { maglevTable } from '../../../src/runtime/maglev.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
 import { pickSet, request, subchannel, subchannels, type TestSubchannel } from '../../support/fixtures/pick-set.js';
 
@@ -310,49 +309,69 @@ describe('rendezvous', () => {
   });
 });
 
+/** As many places as the picker's table has. */
+const SIZE = 65_537;
+
 describe('a Maglev table', () => {
   it.each([2, 17, 100, 999, 1_000])('gives none of %i equal endpoints more than 1.01 times the mean', (count) => {
     const names = Array.from({ length: count }, (_, index) => `10.0.${index >> 8}.${index & 255}:80`);
-    const table = new MaglevTable(
+    const table = maglevTable(
       names,
       names.map(() => 1),
+      SIZE,
     );
     const counts = new Array<number>(count).fill(0);
-    for (let place = 0; place < table.size; place++) counts[table.at(place)] = (counts[table.at(place)] as number) + 1;
-    expect(Math.max(...counts) / (table.size / count)).toBeLessThanOrEqual(1.01);
+    for (let place = 0; place < table.length; place++)
+      counts[table[place] as number] = (counts[table[place] as number] as number) + 1;
+    expect(Math.max(...counts) / (table.length / count)).toBeLessThanOrEqual(1.01);
   });
 
   it('gives places by weight, exact to one place', () => {
     const names = Array.from({ length: 50 }, (_, index) => `10.0.0.${index}:80`);
     const weights = names.map((_, index) => 1 + (index % 4) + (index === 7 ? 0.1 : 0));
     const total = weights.reduce((sum, weight) => sum + weight, 0);
-    const table = new MaglevTable(names, weights);
+    const table = maglevTable(names, weights, SIZE);
     const counts = new Array<number>(50).fill(0);
-    for (let place = 0; place < table.size; place++) counts[table.at(place)] = (counts[table.at(place)] as number) + 1;
+    for (let place = 0; place < table.length; place++)
+      counts[table[place] as number] = (counts[table[place] as number] as number) + 1;
     counts.forEach((count, index) => {
-      expect(Math.abs(count - ((weights[index] as number) / total) * table.size)).toBeLessThanOrEqual(2);
+      expect(Math.abs(count - ((weights[index] as number) / total) * table.length)).toBeLessThanOrEqual(2);
     });
   });
 
   it('gives places by weight where weights differ widely, in about the time it takes with equal ones', () => {
     const names = Array.from({ length: 5_000 }, (_, index) => `10.0.${index >> 8}.${index & 255}:80`);
-    const fill = (weights: readonly number[]): [MaglevTable, number] => {
+    const fill = (weights: readonly number[]): [Int32Array, number] => {
       const began = performance.now();
-      return [new MaglevTable(names, weights), performance.now() - began];
+      return [maglevTable(names, weights, SIZE), performance.now() - began];
     };
     const best = (weights: readonly number[]): number => Math.min(...[1, 2, 3, 4].map(() => fill(weights)[1]));
     const giant = names.map((_, index) => (index === 7 ? 65_535 : 1));
     const [table] = fill(giant);
     const counts = new Array<number>(5_000).fill(0);
-    for (let place = 0; place < table.size; place++) counts[table.at(place)] = (counts[table.at(place)] as number) + 1;
+    for (let place = 0; place < table.length; place++)
+      counts[table[place] as number] = (counts[table[place] as number] as number) + 1;
     // Everybody has a place in the first round, and the dwarfs no second one.
-    expect(counts[7]).toBe(table.size - 4_999);
+    expect(counts[7]).toBe(table.length - 4_999);
     // One round per place over all endpoints would take 100 times as long.
     expect(best(giant) / best(names.map(() => 1))).toBeLessThan(20);
   });
 
-  it('finds the place for any hash', () => {
-    const table = new MaglevTable(['a', 'b'], [1, 1]);
-    for (const key of keys) expect([0, 1]).toContain(table.at(table.entryOf(hash32(key))));
+  it('has any number of places, also fewer than there are endpoints', () => {
+    for (const places of [1, 2, 7, 100, 1_000]) {
+      for (const names of [['a'], ['a', 'b', 'c'], Array.from({ length: 150 }, (_, index) => `pod-${index}`)]) {
+        const counts = new Map<number, number>();
+        const table = maglevTable(
+          names,
+          names.map(() => 1),
+          places,
+        );
+        for (const owner of table) counts.set(owner, (counts.get(owner) ?? 0) + 1);
+        const least = Math.floor(places / names.length);
+        expect([...counts.keys()].every((owner) => owner >= 0 && owner < names.length)).toBe(true);
+        expect([...counts.values()].every((count) => count === least || count === least + 1)).toBe(true);
+        expect(table).toHaveLength(places);
+      }
+    }
   });
 });
