@@ -7,6 +7,7 @@ import {
   type PickRequest,
   type PickSet,
 } from '../picker/picker.js';
+import { hasShare } from '../pool/dial-order.js';
 import type { Member } from '../pool/pool.js';
 import { Subchannel } from '../pool/subchannel.js';
 import { ignoreRejection } from '../runtime/ignore-rejection.js';
@@ -50,15 +51,10 @@ export class CurrentPicker<C> {
    * for all at once.
    */
   rebuild(members: readonly Member<C>[], first: readonly Subchannel<C>[] = []): void {
+    const set = pickSetOf(members, first.length > 0 ? first : undefined);
     this.#members = members;
-    let set = pickSetOf(members, first.length > 0 ? first : undefined);
-    this.firstLeft = first.length > 0 ? first.length : -1;
-    if (set.targets.length === 0 && first.length > 0) {
-      // Since these endpoints were drawn for the first calls, a stage has removed them.
-      set = pickSetOf(members);
-      this.firstLeft = -1;
-    }
     this.#set = set;
+    this.firstLeft = first.length > 0 ? first.length : -1;
     this.#build(set, this.picker);
   }
 
@@ -174,8 +170,8 @@ function pickSetOf<C>(members: readonly Member<C>[], only?: readonly Subchannel<
   const allWeights: number[] = [];
   let equalWeights = true;
   for (const { subchannel, weight } of members) {
-    // This also excludes invalid weights of a stage (NaN), which would break every comparison in a picker.
-    if (!(weight > 0 && weight < Number.POSITIVE_INFINITY)) continue;
+    // An invalid weight (NaN) would break every comparison in a picker.
+    if (!hasShare(weight)) continue;
     all.push(subchannel);
     allWeights.push(weight);
     if (subchannel.state !== 'ready' || only?.includes(subchannel) === false) continue;

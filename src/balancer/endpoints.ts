@@ -48,8 +48,7 @@ export class Endpoints<C> {
     this.#rebuilds = new RebuildScheduler({
       clock,
       work: (what) => this.#work(what),
-      isUrgent: () => !currentPicker.hasReady,
-      isConnectingFirst: () => this.first.isConnectingFirst,
+      firstWaitMs: () => (currentPicker.hasReady ? undefined : this.first.waitMs()),
     });
     this.#verdicts = new Verdicts(clock, () => this.#rebuilds.request('stages'));
     this.start = new StartGate(clock, startTimeoutMs, () => notStartedError(this.feed, startTimeoutMs));
@@ -79,7 +78,8 @@ export class Endpoints<C> {
         if (room.size > 0) clock.defer(() => room.wake());
       },
       troubled: () => {
-        this.#rebuilds.reconsider();
+        // A connection could not be opened, so the first callers may no longer have to wait for it.
+        if (this.first.isWaiting) this.#rebuilds.request('picker');
         this.feed.refresh(this.pool.failing);
         if (room.size === 0) return;
         const refusal = this.refusals.byAll;
@@ -87,7 +87,7 @@ export class Endpoints<C> {
         else this.judgeWaiting();
       },
     });
-    this.first = new FirstCalls(this.pool, room);
+    this.first = new FirstCalls(this.pool, room, clock);
     try {
       this.feed = new EndpointFeed(resolver, {
         clock,
@@ -138,12 +138,16 @@ export class Endpoints<C> {
       const known = EndpointSet.of(this.feed.version, endpoints);
       const set = this.#stages.apply(known);
       this.refusals.isEmpty = set.size === 0;
-      this.pool.reconcile(set, this.feed.byKey);
+      this.first.began(this.pool.reconcile(set, this.feed.byKey));
     }
     // An observer or a stage may have closed the balancer during the lines above.
     if (this.#isClosed) return 0;
     this.start.open();
-    if (currentPicker.picker !== undefined && this.#rebuilds.mustWait()) return 0;
+    const isFirst = currentPicker.picker !== undefined && !currentPicker.hasReady;
+    if (isFirst && this.first.waitMs() > 0) {
+      this.#rebuilds.request('picker');
+      return 0;
+    }
     const { clock } = options;
     const beganMs = clock.now();
     currentPicker.rebuild(this.pool.members, this.first.only());

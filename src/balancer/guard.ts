@@ -11,11 +11,10 @@ import type { Stage, Tracker } from '../stage/stage.js';
  * @param name The stage's name in warnings. @param isOurs Whether the library made the stage.
  */
 export function guardStage(stage: Stage, name: string, isOurs: boolean, warnings: Warnings): Required<Stage> {
-  const guarded = guardWith(warnings);
   return {
-    apply: (set) => guarded(`${name} threw and was skipped`, () => checkedSet(stage.apply(set), set), set),
+    apply: (set) => warnings.guarded(`${name} threw and was skipped`, () => checkedSet(stage.apply(set), set), set),
     track: (endpoint) =>
-      guarded(
+      warnings.guarded(
         'a stage threw in track()',
         () => {
           const tracker: unknown = stage.track?.(endpoint);
@@ -24,13 +23,12 @@ export function guardStage(stage: Stage, name: string, isOurs: boolean, warnings
         },
         {},
       ),
-    close: () => guarded('a stage threw when it was closed', () => stage.close?.(), undefined),
+    close: () => warnings.guarded('a stage threw when it was closed', () => stage.close?.(), undefined),
   };
 }
 
 function guardTracker(tracker: Tracker, warnings: Warnings): Tracker {
-  const guarded = guardWith(warnings);
-  const tell = (call: () => void): void => guarded('the tracker of a stage threw', call, undefined);
+  const tell = (call: () => void): void => warnings.guarded('the tracker of a stage threw', call, undefined);
   // A tracker without `completed` must stay one: it does not keep successes from being only counted.
   const completed: Tracker =
     tracker.completed === undefined ? {} : { completed: (...args) => tell(() => tracker.completed?.(...args)) };
@@ -39,24 +37,10 @@ function guardTracker(tracker: Tracker, warnings: Warnings): Tracker {
     disconnected: (error) => tell(() => tracker.disconnected?.(error)),
     ...completed,
     get ignoresSuccess(): boolean {
-      return guarded('the tracker of a stage threw', () => tracker.ignoresSuccess === true, false);
+      return warnings.guarded('the tracker of a stage threw', () => tracker.ignoresSuccess === true, false);
     },
     probed: () => tell(() => tracker.probed?.()),
     closed: () => tell(() => tracker.closed?.()),
-  };
-}
-
-/** Returns a function that calls `call`, and returns `instead` after a warning if that throws. */
-function guardWith(warnings: Warnings): <T>(message: string, call: () => T, instead: T) => T {
-  return (message, call, instead) => {
-    try {
-      const result = call();
-      ignoreRejection(result);
-      return result;
-    } catch (error) {
-      warnings.warn(message, error);
-      return instead;
-    }
   };
 }
 

@@ -9,10 +9,11 @@ export interface RebuildOwner {
   readonly clock: Clock;
   /** Does the rebuild named by `what`. Returns how long building the picker took, in ms. */
   work(what: RebuildKind): number;
-  /** Whether a new picker must not be delayed, because the current one has nothing to pick. */
-  isUrgent(): boolean;
-  /** Whether some endpoint is ready, but the endpoints drawn for the first calls are still connecting. */
-  isConnectingFirst(): boolean;
+  /**
+   * While the current picker has nothing to pick: for how long a new one must wait for the endpoints of the first calls, in ms. Otherwise
+   * undefined.
+   */
+  firstWaitMs(): number | undefined;
 }
 
 /**
@@ -24,10 +25,6 @@ const PAUSE_PER_BUILD = 10;
  * A picker is delayed only while more than this many ms of pauses are owed for earlier pickers, which sets of ordinary size never reach.
  */
 const FREE_MS = 200;
-/**
- * How long the first callers wait for a second connection, in ms. Otherwise the first callers of all clients would go to the fastest pod.
- */
-const FIRST_WAIT_MS = 20;
 /**
  * How many rebuilds in a row may each request the next. A stage that requests a rebuild every time it runs would otherwise block the event
  * loop.
@@ -48,8 +45,6 @@ export class RebuildScheduler {
   #timer: Timer | undefined;
   /** When the pauses owed for earlier pickers are over, in ms on the balancer's clock. */
   #owedUntilMs = 0;
-  /** Until when the first callers wait for a second connection, in ms on the balancer's clock; undefined if they do not wait. */
-  #firstWaitUntilMs: number | undefined;
   #closed = false;
   #isRunning = false;
   /** How many rebuilds in a row were each requested by the rebuild before. */
@@ -75,35 +70,8 @@ export class RebuildScheduler {
     clock.defer(() => this.#run());
   }
 
-  /** A connection could not be opened, so first callers may no longer have to wait for it. */
-  reconsider(): void {
-    if (this.#firstWaitUntilMs !== undefined) this.request('picker');
-  }
-
-  /** Whether it is too early for the first picker, because a second connection is awaited. If so, a later rebuild is scheduled. */
-  mustWait(): boolean {
-    if (!this.#owner.isUrgent() || this.#firstWaitMs() === 0) return false;
-    this.request('picker');
-    return true;
-  }
-
   #waitMs(): number {
-    const owner = this.#owner;
-    if (owner.isUrgent()) return this.#firstWaitMs();
-    this.#firstWaitUntilMs = undefined;
-    return this.#owedUntilMs - FREE_MS - owner.clock.now();
-  }
-
-  /** How long the first callers still wait for a second connection, in ms; 0 = they need not wait. */
-  #firstWaitMs(): number {
-    const owner = this.#owner;
-    if (!owner.isConnectingFirst()) {
-      this.#firstWaitUntilMs = undefined;
-      return 0;
-    }
-    const nowMs = owner.clock.now();
-    this.#firstWaitUntilMs ??= nowMs + FIRST_WAIT_MS;
-    return Math.max(0, this.#firstWaitUntilMs - nowMs);
+    return this.#owner.firstWaitMs() ?? this.#owedUntilMs - FREE_MS - this.#owner.clock.now();
   }
 
   /** Cancels the scheduled rebuild, and ignores further requests. */

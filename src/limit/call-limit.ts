@@ -1,4 +1,5 @@
 import type { Outcome } from '../endpoint/outcome.js';
+import { ignoreRejection } from '../runtime/ignore-rejection.js';
 import type { Limit } from './limit.js';
 
 /** Gets the errors that a limit of the application throws. */
@@ -78,10 +79,10 @@ export class CallLimit {
     const limit = this.#limit;
     const { kind, cause } = outcome;
     try {
-      if (cause === 'overload') limit.overloaded(nowMs);
-      else if (kind === 'success') limit.answered(latencyMs, this.#running + 1, nowMs);
+      if (cause === 'overload') ignoreRejection(limit.overloaded(nowMs));
+      else if (kind === 'success') ignoreRejection(limit.answered(latencyMs, this.#running + 1, nowMs));
       else if (!answered && (kind === 'cancelled' || cause === 'timeout')) {
-        limit.gaveUp(latencyMs, this.#running + 1, nowMs);
+        ignoreRejection(limit.gaveUp(latencyMs, this.#running + 1, nowMs));
       }
     } catch (error) {
       this.#threw(error);

@@ -130,31 +130,27 @@ export class PluggedInRule implements LoadRule {
   }
 
   start(nowMs: number): void {
-    this.#guarded(() => this.#load.start(nowMs));
+    this.#tell(() => this.#load.start(nowMs));
   }
 
   reported(_numbers: Float64Array, _at: number, report: LoadReport, inFlight: number, nowMs: number): void {
-    this.#guarded(() => this.#load.reported?.(report, inFlight, nowMs));
+    this.#tell(() => this.#load.reported?.(report, inFlight, nowMs));
   }
 
   end(_numbers: Float64Array, _at: number, startedMs: number, nowMs: number, outcome: Outcome): void {
-    this.#guarded(() => this.#load.end(startedMs, nowMs, outcome));
+    this.#tell(() => this.#load.end(startedMs, nowMs, outcome));
   }
 
   /** An application's own load may count calls in flight, so it must be notified of every end. */
   endUnmeasured(_numbers: Float64Array, _at: number, startedMs: number, nowMs: number): void {
-    this.#guarded(() => this.#load.end(startedMs, nowMs, outcomes.notStarted));
+    this.#tell(() => this.#load.end(startedMs, nowMs, outcomes.notStarted));
   }
 
   value(_numbers: Float64Array, _at: number, _inFlight: number, nowMs: number): number {
     return this.#load.value(nowMs);
   }
 
-  #guarded(call: () => void): void {
-    try {
-      call();
-    } catch (error) {
-      this.#warnings.warn('a load threw', error);
-    }
+  #tell(call: () => void): void {
+    this.#warnings.guarded('a load threw', call, undefined);
   }
 }

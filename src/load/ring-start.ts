@@ -7,13 +7,13 @@ import type { CallCosts } from './call-costs.js';
  * number of endpoints. A third of a second is some fifteen calls of 20 ms: turned faster, a slow Service's clients never learn where they are
  * crowded. It is no round number, because callers often have a round interval.
  */
-export const SLOT_MS = 331;
+export const FRONT_MS = 331;
 /** By how many endpoints the ring turns in a ms. */
-const TURN = 1 / SLOT_MS;
+const TURN = 1 / FRONT_MS;
 /** The front is computed anew after this time, in ms. A client of thousands of calls a second would spend much on doing it for each. */
 const STEP_MS = 1;
-/** A client that calls one after the other has the next endpoint at its front after this many calls, if that comes before `SLOT_MS`. */
-const SLOT_CALLS = 15;
+/** A client that calls one after the other has the next endpoint at its front after this many calls, if that comes before `FRONT_MS`. */
+const FRONT_CALLS = 15;
 /** A client that has just started takes turns: this many at each endpoint, `MAX_FIRST_TURNS` in all, for `FIRST_TURNS_MS` at most. */
 const FIRST_TURNS = 20;
 const MAX_FIRST_TURNS = 200;
@@ -88,7 +88,7 @@ export class RingStart {
 
   /** How long a whole turn of the ring takes, in ms. */
   get periodMs(): number {
-    return (this.state[SIZE] as number) * SLOT_MS;
+    return (this.state[SIZE] as number) * FRONT_MS;
   }
 
   /** A call started. */
@@ -117,7 +117,7 @@ export class RingStart {
       state[FRONT] = wrapped(Math.floor(state[START] as number) + (state[TURNS] as number)++, size);
       return;
     }
-    if (isAlone) state[AHEAD] = (state[AHEAD] as number) + 1 / SLOT_CALLS;
+    if (isAlone) state[AHEAD] = (state[AHEAD] as number) + 1 / FRONT_CALLS;
     const dither = (random.index(RANGE) / RANGE - 0.5) * 2 * DITHER;
     state[FRONT] = wrapped((state[TURNED] as number) + (state[AHEAD] as number) + dither, size);
   }

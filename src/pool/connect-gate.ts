@@ -17,7 +17,7 @@ const RETRIES_PER_SECOND = 50;
 
 /**
  * Limits how many attempts to connect run at once; the others wait, first come first served. Attempts to endpoints that failed recently
- * wait behind all others and get at most half of the slots, because a hundred endpoints that hang until their timeout must not keep a new
+ * wait behind all others and get at most half of the limit, because a hundred endpoints that hang until their timeout must not keep a new
  * pod waiting. A budget limits them too, and every other turn is for endpoints that failed only a few times.
  */
 export class ConnectGate {
@@ -44,7 +44,7 @@ export class ConnectGate {
   }
 
   /**
-   * Calls `begin` as soon as there is a free slot, possibly synchronously. @param failures How many attempts in a row failed
+   * Calls `begin` as soon as the limit allows it, possibly synchronously. @param failures How many attempts in a row failed
    * on the endpoint recently.
    */
   enqueue(dial: WaitingDial, failures: number): void {
@@ -90,7 +90,7 @@ export class ConnectGate {
     }
   }
 
-  /** Begins an attempt to an endpoint that failed recently. Returns false if none waits, or if there is no slot or budget for it. */
+  /** Begins an attempt to an endpoint that failed recently. Returns false if none waits, or if limit or budget forbid it. */
   #admitRetry(): boolean {
     if (this.#retries.size + this.#longFailing.size === 0) return false;
     if (this.#runningRetries.size >= this.#maxRunningRetries) return false;

@@ -11,7 +11,7 @@ export interface PoolOptions {
   readonly connectTimeoutMs?: number | undefined;
   /**
    * How many connections may be opening at once, so that a start or rollout causes no storm of connections. Endpoints that failed recently
-   * get at most half of these slots, and together 50 attempts per second. @defaultValue 32
+   * get at most half of them, and together 50 attempts per second. @defaultValue 32
    */
   readonly maxConnecting?: number | undefined;
   /** The first pause after a connection failed, in ms. Each further pause is 1.6 times as long, ± 20 %. @defaultValue 200 */

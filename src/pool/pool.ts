@@ -6,7 +6,7 @@ import type { Observer } from '../observe/observer.js';
 import type { Warnings } from '../observe/warnings.js';
 import type { Tracker } from '../stage/stage.js';
 import { ConnectGate } from './connect-gate.js';
-import { FirstDrawn, inDrawnOrder } from './dial-order.js';
+import { inDrawnOrder } from './dial-order.js';
 import type { PoolContext } from './pool-options.js';
 import { Retiring } from './retiring.js';
 import { Subchannel } from './subchannel.js';
@@ -59,8 +59,6 @@ export class Pool<C> {
   /** Every subchannel that is not closed, including draining ones, by the key of its endpoint. */
   readonly #subchannels = new Map<string, Subchannel<C>>();
   readonly #retiring: Retiring<C>;
-  /** The endpoints that get the first calls after a start. */
-  readonly first: FirstDrawn<C> = new FirstDrawn();
   #members: readonly Member<C>[] = [];
   /** The loads of all subchannels, for loads that compare them. */
   readonly #loads = { loads: new Set<Load>() };
@@ -170,21 +168,23 @@ export class Pool<C> {
   /**
    * Makes the pool follow `set`. `known` is everything that the resolver listed, by key: it shows whether the pod of an endpoint that left
    * the set is terminating and will not return.
+   *
+   * @returns If nothing was connected before, the new endpoints in the order in which they are dialed; otherwise none.
    */
-  reconcile(set: EndpointSet, known: ReadonlyMap<string, Endpoint>): void {
+  reconcile(set: EndpointSet, known: ReadonlyMap<string, Endpoint>): readonly Member<C>[] {
     const staying = new Set<string>();
     const members: Member<C>[] = [];
     const newcomers: Member<C>[] = [];
     for (const entry of set.entries) {
       // An observer may have closed the balancer during an earlier step of this loop.
-      if (this.#closing) return;
+      if (this.#closing) return [];
       staying.add(entry.endpoint.key);
       const isNew = !this.#subchannels.has(entry.endpoint.key);
       const member = this.#member(entry);
       // While the endpoint's subchannel was created, a stage or its new load may have closed the balancer.
       if (this.#closing) {
         member.subchannel.drain(true);
-        return;
+        return [];
       }
       member.subchannel.setProbation(entry.probation);
       members.push(member);
@@ -192,7 +192,11 @@ export class Pool<C> {
     }
     const isStart = !members.some(({ subchannel }) => subchannel.state === 'ready');
     this.#members = members;
-    this.#open(inDrawnOrder(newcomers, this.#parts.rng), isStart);
+    const inOrder = inDrawnOrder(newcomers, this.#parts.rng);
+    for (const { subchannel } of inOrder) {
+      if (this.#closing) break;
+      subchannel.open();
+    }
     for (const [key, subchannel] of this.#subchannels) {
       if (staying.has(key)) continue;
       subchannel.drain(known.get(key)?.conditions.terminating ?? false);
@@ -200,6 +204,7 @@ export class Pool<C> {
       // their calls have nowhere else to go.
       subchannel.handBack();
     }
+    return isStart ? inOrder : [];
   }
 
   /**
@@ -236,23 +241,13 @@ export class Pool<C> {
     return { subchannel, weight, suspect };
   }
 
-  #open(newcomers: readonly Member<C>[], isStart: boolean): void {
-    if (isStart && newcomers.length > 0) this.first.add(newcomers);
-    for (const { subchannel } of newcomers) {
-      if (this.#closing) return;
-      subchannel.open();
-    }
-  }
-
   #newLoad(): Load {
-    try {
-      const load = this.#parts.load(this.#loads);
-      this.#loads.loads.add(load);
-      return load;
-    } catch (error) {
-      this.#parts.warnings.warn('the load factory threw; calls in flight are counted instead', error);
-      return inFlight()();
-    }
+    const { load, warnings } = this.#parts;
+    const make = (): Load | undefined => load(this.#loads);
+    const made = warnings.guarded('the load factory threw; calls in flight are counted instead', make, undefined);
+    if (made === undefined) return inFlight()();
+    this.#loads.loads.add(made);
+    return made;
   }
 
   #forget(key: string, subchannel: unknown): void {

@@ -154,10 +154,6 @@ export class FinishingConnections<C> {
   }
 
   #notify(call: () => void): void {
-    try {
-      call();
-    } catch (error) {
-      this.#owner.warnings.warn('a connection threw in left() or returned()', error);
-    }
+    this.#owner.warnings.guarded('a connection threw in left() or returned()', call, undefined);
   }
 }

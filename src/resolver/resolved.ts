@@ -109,11 +109,7 @@ export function follow(resolver: Resolver, context: ResolverContext, changed: (s
     throw optionError('resolver.watch()', 'an object with refresh and close', resolution);
   }
   const call = (what: 'refresh' | 'close', ...news: Parameters<Resolution['refresh']>): void => {
-    try {
-      resolution[what](...news);
-    } catch (error) {
-      warnings.warn(`the resolver threw at ${what}`, error);
-    }
+    warnings.guarded(`the resolver threw at ${what}`, () => resolution[what](...news), undefined);
   };
   return {
     refresh: (...news) => {

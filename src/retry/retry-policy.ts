@@ -2,6 +2,7 @@ import type { OutcomeCause } from '../endpoint/outcome.js';
 import type { Warnings } from '../observe/warnings.js';
 import { optionError } from '../runtime/check.js';
 import type { Clock } from '../runtime/clock.js';
+import { ignoreRejection } from '../runtime/ignore-rejection.js';
 import { RetryBudget } from './budget.js';
 import { candidateOf, type EndedAttempt } from './ended-attempt.js';
 import { type ResolvedRetryOptions, type RetryOptions, resolveRetryOptions } from './retry-options.js';
@@ -170,6 +171,7 @@ export class RetryRules implements RetryPolicy {
     try {
       const verdict: unknown = when(candidateOf(attempt, usual));
       if (typeof verdict === 'boolean') return verdict;
+      ignoreRejection(verdict);
       throw optionError('retry.when()', 'true or false', verdict);
     } catch (error) {
       this.#warnings?.warn('retry.when threw, or returned neither true nor false', error);

@@ -7,7 +7,9 @@ import type { Limit, LimitFactory } from '../../../src/limit/limit.js';
 import { inFlight } from '../../../src/load/in-flight.js';
 import { p2c } from '../../../src/picker/p2c.js';
 import { roundRobin } from '../../../src/picker/round-robin.js';
+import type { Resolver } from '../../../src/resolver/resolver.js';
 import { FakeClock, settle } from '../../../src/testing/fake-clock.js';
+import { FakeResolver } from '../../../src/testing/fake-resolver.js';
 import { FakeTransport } from '../../../src/testing/fake-transport.js';
 import { BalancerFixture, failure } from '../../support/fixtures/balancer-fixture.js';
 
@@ -243,6 +245,61 @@ describe('a limit that breaks', () => {
     await fixture.publish('10.0.0.1');
     expect([fixture.balancer.pick(), fixture.balancer.pick()]).not.toContain(undefined);
     expect(fixture.warnings).toEqual(['a limit threw']);
+  });
+});
+
+describe('a function that is async by mistake, and rejects, ends no process:', () => {
+  const rejecting = async (): Promise<never> => broken();
+
+  it('those of a load', async () => {
+    const methods = { start: rejecting, end: rejecting, reported: rejecting };
+    const fixture = new BalancerFixture({ load: () => ({ decays: false, value: () => 1, ...methods }) as never });
+    await fixture.publish('10.0.0.1');
+    fixture.balancer.pick()?.end({ ...outcomes.success, report: { utilization: 0.5 } } as never);
+    expect(fixture.balancer.snapshot().endpoints[0]).toMatchObject({ inFlight: 0, started: 1 });
+  });
+
+  it('those of a limit', async () => {
+    const methods = { answered: rejecting, gaveUp: rejecting, overloaded: rejecting };
+    const fixture = new BalancerFixture({ limit: () => ({ ...fixed(1)(), ...methods }) as never });
+    await fixture.publish('10.0.0.1');
+    for (const outcome of [outcomes.success, outcomes.timeout, outcomes.overload])
+      fixture.balancer.pick()?.end(outcome);
+    expect(fixture.balancer.snapshot().limit?.running).toBe(0);
+  });
+
+  it('those of a resolution', async () => {
+    const resolver = new FakeResolver();
+    const watch: Resolver['watch'] = (listener) => {
+      resolver.watch(listener);
+      return { refresh: rejecting, close: rejecting } as never;
+    };
+    const fixture = new BalancerFixture({ resolver: { name: 'r', watch } });
+    resolver.update();
+    await settle();
+    expect(await failure(fixture.balancer.acquire())).toMatchObject({ code: 'EVENKEEL_NO_ENDPOINTS' });
+    await fixture.balancer.close();
+  });
+
+  it('those of a connection whose endpoint leaves and returns', async () => {
+    const fixture: BalancerFixture = new BalancerFixture({
+      transport: {
+        connect: async (endpoint, signal) =>
+          Object.assign(await fixture.transport.connect(endpoint, signal), { left: rejecting, returned: rejecting }),
+      },
+    });
+    await fixture.publish('10.0.0.1', '10.0.0.2');
+    await fixture.publish('10.0.0.1');
+    await fixture.publish('10.0.0.1', '10.0.0.2');
+    expect(fixture.balancer.snapshot().endpoints.map(({ state }) => state)).toEqual(['ready', 'ready']);
+  });
+
+  it('`retry.when`', async () => {
+    const fixture = new BalancerFixture({ retry: { when: rejecting as never } });
+    await fixture.publish('10.0.0.1');
+    const fails = fixture.balancer.run(broken, { idempotent: true, classify: () => outcomes.reset });
+    expect(await failure(fails)).toMatchObject({ message: 'broken' });
+    expect(fixture.warnings).toEqual(['retry.when threw, or returned neither true nor false']);
   });
 });
 

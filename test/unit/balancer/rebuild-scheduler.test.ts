@@ -8,15 +8,13 @@ class Work {
   /** What a picker costs, in ms of the clock. */
   costMs = 0;
   urgent = false;
-  gathering = false;
   readonly scheduler: RebuildScheduler = new RebuildScheduler({
     clock: this.clock,
     work: (what) => {
       this.done.push(what);
       return this.costMs;
     },
-    isUrgent: () => this.urgent,
-    isConnectingFirst: () => this.gathering,
+    firstWaitMs: () => (this.urgent ? 0 : undefined),
   });
 }
 
@@ -43,8 +41,7 @@ describe('rebuilding the picker', () => {
         if (++runs < 10_000) scheduler.request('stages');
         return 0;
       },
-      isUrgent: () => true,
-      isConnectingFirst: () => false,
+      firstWaitMs: () => 0,
     });
     scheduler.request('stages');
     await settle();
@@ -69,8 +66,7 @@ describe('rebuilding the picker', () => {
         if (work.done.push(what) < 3) scheduler.request('stages');
         return 0;
       },
-      isUrgent: () => false,
-      isConnectingFirst: () => false,
+      firstWaitMs: () => undefined,
     });
     scheduler.request('stages');
     await settle();

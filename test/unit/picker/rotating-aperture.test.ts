@@ -17,7 +17,7 @@ import {
 } from '../../support/fixtures/pick-set.js';
 
 /** One endpoint is at the front of the ring for this long, in ms. */
-const SLOT_MS = 331;
+const FRONT_MS = 331;
 
 /** A client of endpoints that take as long as `tookMs` says, on a clock of its own. */
 class Client {
@@ -117,7 +117,7 @@ describe('rotating aperture', () => {
     for (const count of counts.values()) expect(Math.abs(count / calls - 200)).toBeLessThan(4 * Math.sqrt(160));
   });
 
-  it.each([2_500, 5_000, 10_000, 40_000, 5 * SLOT_MS * 2])(
+  it.each([2_500, 5_000, 10_000, 40_000, 5 * FRONT_MS * 2])(
     'spreads calls at an interval of %i ms, whatever the ring does meanwhile',
     (pauseMs) => {
       const client = new Client(5);
