@@ -54,6 +54,8 @@ export const rooms = Object.entries({
   server: `${base} propagation endpoint/outcome limit/limit limit/call-limit load/orca call/waiting-room`,
   testing: core,
   'adapter/kit': `${core} resolver/kubernetes`,
+  // What others write adapters with: a part of what ours share.
+  'adapter/index': 'adapter/kit',
   'adapter/http': adapter,
   'adapter/sql': adapter,
   'adapter/undici': `${http} npm:undici`,

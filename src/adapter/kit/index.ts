@@ -1,7 +1,4 @@
-/**
- * For authors of adapters: the parts that evenkeel's adapters share. This entry point is unstable: a minor version may change it, and the
- * changelog says so.
- */
+/** What evenkeel's adapters share: the parts of the core that they use, and the kit in this folder. `evenkeel/adapter` offers some of it. */
 
 export {
   balancerDefaults,
@@ -12,8 +9,8 @@ export { noCounts } from '../../balancer/snapshot.js';
 export type {
   AttemptedCall,
   AttemptSource,
-  AttemptTally,
   FailedAttempt,
+  SharedAttempts,
 } from '../../call/attempted-call.js';
 export { reportAttempt } from '../../call/attempted-call.js';
 export { Attempts } from '../../call/attempts.js';
@@ -80,6 +77,7 @@ export { Closing } from '../../runtime/closing.js';
 export type { Complete, Filled } from '../../runtime/complete.js';
 export { deadline } from '../../runtime/deadline.js';
 export { closestOf } from '../../runtime/did-you-mean.js';
+export { ignoreRejection } from '../../runtime/ignore-rejection.js';
 export { nodeHttp } from '../../runtime/node-http.js';
 export {
   anyOption,
@@ -108,7 +106,7 @@ export { closeFrame, leaveCodeOption } from './close-frame.js';
 export { OpenConnection, socketConnection } from './connection.js';
 export { ConnectionGroup, type GroupMember, type MemberEvents } from './connection-group.js';
 export { type ConnectionCounts, connectionsOption } from './connections-option.js';
-export { type Dial, type DialledConnection, Site } from './dial.js';
+export { ChosenEndpoint, type Dial, type DialledConnection } from './dial.js';
 export { outcomeOfGrpcStatus, type RefusalCheck } from './grpc-status.js';
 export { openSocket, serviceTls } from './open-socket.js';
 export { inheritedPriority, type PropagateOptions, Propagation, remainingOf } from './propagation.js';

@@ -1,5 +1,4 @@
 import { staticEndpoints } from 'evenkeel';
-import type { SharedTimers } from 'evenkeel/adapter';
 import { FakeClock, FakeResolver } from 'evenkeel/testing';
 import { createDispatcher, createFetch, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
@@ -90,7 +89,7 @@ describe.each([
       await body.dump();
     }
     expect(inFlight()).toBe(0);
-    expect((orders as unknown as { timers: SharedTimers }).timers.running).toBe(0);
+    expect((orders as unknown as { timers: { running: number } }).timers.running).toBe(0);
   });
 });
 
