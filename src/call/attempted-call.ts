@@ -55,7 +55,7 @@ export interface AttemptedCall<C> {
 }
 
 /** What all attempts of one call share, including concurrent attempts (hedges). */
-export interface AttemptTally<C> {
+export interface SharedAttempts<C> {
   /** How many attempts of the call were made so far. */
   made: number;
   /** How many attempts moved to another endpoint because nothing was sent. */
@@ -69,7 +69,7 @@ export interface AttemptTally<C> {
 /** Says that an attempt belongs to a hedged call. */
 export interface HedgePart<C> {
   /** What the attempt shares with the concurrent attempts of its call. */
-  readonly tally: AttemptTally<C>;
+  readonly shared: SharedAttempts<C>;
   /** Whether this attempt runs beside an earlier, slow one. */
   readonly isHedge: boolean;
 }

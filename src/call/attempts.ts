@@ -7,10 +7,10 @@ import {
   type AttemptEnd,
   type AttemptedCall,
   type AttemptSource,
-  type AttemptTally,
   type FailedAttempt,
   type HedgePart,
   reportAttempt,
+  type SharedAttempts,
 } from './attempted-call.js';
 import { AttemptTraces, traceOf } from './call-trace.js';
 import { type CallLease, callLease, type Lease } from './lease.js';
@@ -27,7 +27,7 @@ const MAX_MOVES = 100;
 /**
  * One call through its attempts, for every protocol: it picks an endpoint or waits for one, makes the protocol send the attempt,
  * ends the lease, consults the retry policy, retries on another endpoint, and notifies the observer.
- * A hedged call has one of these for each concurrent attempt; they share a tally.
+ * A hedged call has one of these for each concurrent attempt; they share a `SharedAttempts`.
  *
  *     state      what happens                    next state
  *     (none)     begin                           sending; if no endpoint can take the call: `wait`, waiting
@@ -40,12 +40,12 @@ const MAX_MOVES = 100;
  *
  * After `stop` no attempt follows; one that is running still has to be ended by the protocol.
  */
-export class Attempts<C> implements AttemptTally<C> {
+export class Attempts<C> implements SharedAttempts<C> {
   made = 0;
   moves = 0;
   tried: TriedEndpoints<C> | undefined = undefined;
-  /** What this call has tried so far; the concurrent attempts of a hedged call share one tally. */
-  readonly tally: AttemptTally<C>;
+  /** What this call has tried so far: this object itself, unless the call is hedged. */
+  readonly shared: SharedAttempts<C>;
   // Only this class writes `lease` and `number`. They are plain fields because adapters read them for every call.
   /** The lease of the running attempt. */
   lease: CallLease<C> | undefined = undefined;
@@ -73,7 +73,7 @@ export class Attempts<C> implements AttemptTally<C> {
     this.#source = source;
     this.#call = call;
     this.#key = key;
-    this.tally = hedging?.tally ?? this;
+    this.shared = hedging?.shared ?? this;
     this.#isHedge = hedging?.isHedge ?? false;
   }
 
@@ -82,9 +82,9 @@ export class Attempts<C> implements AttemptTally<C> {
    * take the call now; then call `wait`.
    */
   begin(existing?: Lease<C>): boolean {
-    const isWhole = this.tally === this;
+    const isWhole = this.shared === this;
     if (isWhole) this.#source.retries?.budget?.deposit();
-    const trace = isWhole && isTraced() ? traceOf(this.#source, this.#call) : this.tally.trace;
+    const trace = isWhole && isTraced() ? traceOf(this.#source, this.#call) : this.shared.trace;
     if (trace === undefined) return this.#begin(existing);
     this.#traces = new AttemptTraces(trace, isWhole, this.#isHedge);
     return isWhole ? trace.start(() => this.#begin(existing)) : this.#begin(existing);
@@ -117,7 +117,7 @@ export class Attempts<C> implements AttemptTally<C> {
     call.waitEnded?.();
     const aborted = call.signal?.aborted === true;
     if (lease !== undefined) {
-      if (!this.#stopped && !aborted && this.tally.tried?.allows(lease) !== false) {
+      if (!this.#stopped && !aborted && this.shared.tried?.allows(lease) !== false) {
         this.#send(lease);
         return;
       }
@@ -190,7 +190,7 @@ export class Attempts<C> implements AttemptTally<C> {
     // failure.
     if (!failed.untried) this.#failure = error;
     const next = this.#pickAnother(lease, failed.repeatAs ?? failed.outcome);
-    if (failed.refused) this.tally.tried?.refused(lease);
+    if (failed.refused) this.shared.tried?.refused(lease);
     if (next === undefined) this.wait();
     else this.#send(next);
   }
@@ -205,11 +205,11 @@ export class Attempts<C> implements AttemptTally<C> {
     const lease = this.lease;
     const wasCut = this.#wasCut;
     if (lease === undefined || this.#stopped || !this.#mayRepeat(lease, failed)) return undefined;
-    const { tally } = this;
-    tally.tried ??= new TriedEndpoints();
-    tally.tried.add(lease, failed.outcome);
+    const { shared } = this;
+    shared.tried ??= new TriedEndpoints();
+    shared.tried.add(lease, failed.outcome);
     const options = { key: this.#key, unlimited: this.#call.unlimited };
-    const next = pickOther(this.#source, lease.retries, tally.tried, options);
+    const next = pickOther(this.#source, lease.retries, shared.tried, options);
     if (next === undefined) this.#wasCut = wasCut;
     return next;
   }
@@ -244,7 +244,7 @@ export class Attempts<C> implements AttemptTally<C> {
     this.lease?.end(outcomes.notStarted);
     this.lease = undefined;
     this.#traces?.ended(outcomes.notStarted, undefined, false);
-    this.tally.made--;
+    this.shared.made--;
     this.wait();
   }
 
@@ -253,10 +253,10 @@ export class Attempts<C> implements AttemptTally<C> {
    * take the call now.
    */
   #pickAnother(lease: CallLease<C>, outcome: Outcome): CallLease<C> | undefined {
-    const { tally } = this;
-    tally.tried ??= new TriedEndpoints();
-    tally.tried.add(lease, outcome);
-    const { avoid } = tally.tried;
+    const { shared } = this;
+    shared.tried ??= new TriedEndpoints();
+    shared.tried.add(lease, outcome);
+    const { avoid } = shared.tried;
     const next = this.#source.pick({ key: this.#key, avoid, unlimited: this.#call.unlimited });
     if (next === undefined || !avoid.has(next.subchannel)) return next && callLease(next);
     next.end(outcomes.notStarted);
@@ -265,14 +265,14 @@ export class Attempts<C> implements AttemptTally<C> {
 
   /** How many attempts of the call the retry rules count: all except those of which nothing was sent. */
   get counted(): number {
-    const { made, moves } = this.tally;
+    const { made, moves } = this.shared;
     return made - moves;
   }
 
   #send(lease: CallLease<C>): void {
-    const { tally } = this;
-    if (tally.made === 0 && this.#source.retries === undefined) lease.retries.budget.deposit();
-    this.number = ++tally.made;
+    const { shared } = this;
+    if (shared.made === 0 && this.#source.retries === undefined) lease.retries.budget.deposit();
+    this.number = ++shared.made;
     this.lease = lease;
     try {
       if (this.#traces === undefined) this.#call.send(lease);
@@ -313,7 +313,7 @@ export class Attempts<C> implements AttemptTally<C> {
   }
 
   async #acquire(waiting: AbortController): Promise<Lease<C>> {
-    const avoid = this.tally.tried?.avoid;
+    const avoid = this.shared.tried?.avoid;
     // An endpoint that failed just now is taken out of use within this turn of the event loop. Only then is it clear which endpoints are
     // left.
     if (avoid !== undefined) await undefined;
@@ -334,9 +334,9 @@ export class Attempts<C> implements AttemptTally<C> {
   #mayRepeat({ retries }: CallLease<C>, failed: FailedAttempt): boolean {
     const { idempotent, answered, method, status, header, error, repeatAs: outcome = failed.outcome } = failed;
     if (failed.repeatable === false || failed.outcome.kind === 'cancelled') return false;
-    const { tally } = this;
-    if (failed.untried && tally.moves < MAX_MOVES) {
-      tally.moves++;
+    const { shared } = this;
+    if (failed.untried && shared.moves < MAX_MOVES) {
+      shared.moves++;
       retries.countMove();
       return true;
     }

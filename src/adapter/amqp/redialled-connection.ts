@@ -1,7 +1,14 @@
 import type { EventEmitter } from 'node:events';
 import type { LookupFunction } from 'node:net';
 import { EvenkeelError, type Lease, outcomes } from '../../index.js';
-import { asError, type Dial, type DialledConnection, onAbort, type Site, type SocketPlacer } from '../kit/index.js';
+import {
+  asError,
+  type ChosenEndpoint,
+  type Dial,
+  type DialledConnection,
+  onAbort,
+  type SocketPlacer,
+} from '../kit/index.js';
 import type { BrokerUrl } from './broker-url.js';
 import { socketOf } from './internals.js';
 
@@ -127,7 +134,7 @@ export class RedialledConnection {
     return this.#take(dialled, lease);
   }
 
-  #take(dialled: Dialled, lease: Lease<Site>): Dial {
+  #take(dialled: Dialled, lease: Lease<ChosenEndpoint>): Dial {
     const dial = this.#parts.placer.dial(lease);
     dialled.dial = dial;
     const { signal } = dial;

@@ -1,12 +1,12 @@
 import type { ClientHttp2Stream, OutgoingHttpHeaders } from 'node:http2';
 import { type Balancer, type Clock, createBalancer, EvenkeelError } from '../../index.js';
 import { resolverOf, serviceOrigin } from '../http/origin.js';
+import { type TermRules, termsOf } from '../http/request-terms.js';
 import { closeWhenServed, WaitingRequests } from '../http/waiting.js';
 import {
   type AskForReports,
   balancingTable,
   checkKeys,
-  checkPriority,
   offAbort,
   onAbort,
   ownProperties,
@@ -16,13 +16,7 @@ import {
 } from '../kit/index.js';
 import { type CallOwner, Http2Call } from './call.js';
 import type { CallStream, StreamOwner } from './call-stream.js';
-import {
-  type Http2Options,
-  type Http2RequestOptions,
-  type ResolvedHttp2Options,
-  requestOptionNames,
-  resolveHttp2Options,
-} from './options.js';
+import { type Http2Options, type Http2RequestOptions, requestOptionNames, resolveHttp2Options } from './options.js';
 import { BalancedStream } from './stream.js';
 import { http2Transport, type PodSessions } from './transport.js';
 
@@ -76,7 +70,7 @@ export class BalancedHttp2 implements ServiceHttp2Client, CallOwner {
   readonly authority: string;
   readonly clock: Clock;
   readonly askForReports: AskForReports;
-  readonly #options: ResolvedHttp2Options;
+  readonly #rules: TermRules<OutgoingHttpHeaders>;
   readonly #waiting = new WaitingRequests();
   readonly #drainTimeoutMs: number;
   readonly #face: ClientFace;
@@ -85,10 +79,11 @@ export class BalancedHttp2 implements ServiceHttp2Client, CallOwner {
   constructor(target: string | URL, options: Http2Options, face: ClientFace = nodeFace) {
     const origin = serviceOrigin('target', target);
     const own = ownProperties(options);
-    this.#options = resolveHttp2Options(origin, own);
+    const settings = resolveHttp2Options(origin, own);
+    this.#rules = { key: settings.key, priority: settings.priority };
     this.authority = origin.origin;
-    this.clock = this.#options.clock;
-    this.askForReports = this.#options.askForReports;
+    this.clock = settings.clock;
+    this.askForReports = settings.askForReports;
     this.#face = face;
     const pool = ownProperties(own.pool ?? {});
     const { key } = own;
@@ -101,7 +96,7 @@ export class BalancedHttp2 implements ServiceHttp2Client, CallOwner {
       // A stream may last for days, and its pod decides when it ends, so running streams are not cut when their pod leaves.
       pool: { ...pool, drainTimeoutMs: pool.drainTimeoutMs ?? Number.POSITIVE_INFINITY },
       resolver: own.resolver ?? resolverOf(origin),
-      transport: http2Transport(origin, this.#options),
+      transport: http2Transport(origin, settings),
     });
   }
 
@@ -117,11 +112,11 @@ export class BalancedHttp2 implements ServiceHttp2Client, CallOwner {
   /** Sends a request. @param headers Headers that the call may change. */
   send(headers: OutgoingHttpHeaders, options: Http2RequestOptions): ClientHttp2Stream {
     const { signal, ...native } = ownProperties(options);
-    const { key, priority } = this.#options;
-    const call = new Http2Call(this, headers, native, key?.(headers) ?? undefined);
+    const { key, priority } = termsOf(headers, this.#rules, undefined);
+    const call = new Http2Call(this, headers, native, key);
+    call.priority = priority;
     // The stream has what its callers use of Node's stream: all except priorities and pushed streams, or what Connect needs.
     const stream = call.stream as unknown as ClientHttp2Stream;
-    if (priority !== undefined) call.priority = checkPriority(priority(headers));
     if (endsAtOnce(headers, native)) call.stream.end();
     if (this.#closing !== undefined) {
       call.fail(new EvenkeelError('EVENKEEL_CLOSED', `${this.authority}: the client is closed`));

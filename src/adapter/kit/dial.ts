@@ -18,13 +18,13 @@ import { deadline } from '../../runtime/deadline.js';
 import { OpenConnection } from './connection.js';
 
 /** The handle of a lease that only chooses an endpoint. No socket is open for the handle itself: `Dial` opens one for each lease. */
-export class Site {
+export class ChosenEndpoint {
   /** The connection of the endpoint's subchannel. It counts as open until a dial to the endpoint fails. */
-  readonly connection: OpenConnection<Site>;
+  readonly connection: OpenConnection<ChosenEndpoint>;
 
   constructor() {
     const ended = (): void => this.connection.ended();
-    this.connection = new OpenConnection<Site>({ handle: this, finish: ended, cut: ended });
+    this.connection = new OpenConnection<ChosenEndpoint>({ handle: this, finish: ended, cut: ended });
   }
 }
 
@@ -55,7 +55,7 @@ const WORKS_AFTER_MS = 1_000;
  */
 export class Dial implements PlacedConnection {
   /** The lease for which this dial was made. It ends with the dial if that fails, else with the connection. */
-  readonly lease: Lease<Site>;
+  readonly lease: Lease<ChosenEndpoint>;
   /** The endpoint of the lease, with the address in front that is dialed. */
   readonly endpoint: Endpoint;
   readonly #settings: DialSettings;
@@ -71,7 +71,7 @@ export class Dial implements PlacedConnection {
   #confirmTimer: Timer | undefined;
   #isOurs = false;
 
-  constructor(lease: Lease<Site>, settings: DialSettings, callers?: AbortSignal, attempt = 1) {
+  constructor(lease: Lease<ChosenEndpoint>, settings: DialSettings, callers?: AbortSignal, attempt = 1) {
     this.lease = lease;
     this.endpoint = lease.endpoint;
     this.#settings = settings;
@@ -262,7 +262,7 @@ export interface Opening<T> {
 }
 
 interface ConnectParts<T> {
-  readonly balancer: Balancer<Site>;
+  readonly balancer: Balancer<ChosenEndpoint>;
   /** The Service as `host:port`, for error messages and observers. */
   readonly service: string;
   readonly settings: DialSettings;
@@ -277,10 +277,10 @@ export function connectThrough<T>(parts: ConnectParts<T>): Promise<T> {
 }
 
 /** The opening of one connection, which may try several endpoints. */
-class Connect<T> implements AttemptedCall<Site> {
+class Connect<T> implements AttemptedCall<ChosenEndpoint> {
   readonly signal: AbortSignal | undefined;
   readonly #parts: ConnectParts<T>;
-  readonly #attempts: Attempts<Site>;
+  readonly #attempts: Attempts<ChosenEndpoint>;
   readonly #resolve: (connection: T) => void;
   readonly #reject: (error: unknown) => void;
   readonly #beganMs: number;
@@ -331,12 +331,12 @@ class Connect<T> implements AttemptedCall<Site> {
     return { protocol: 'tcp', method: 'connect', service: this.#parts.service };
   }
 
-  send(lease: Lease<Site>): void {
+  send(lease: Lease<ChosenEndpoint>): void {
     void this.#dial(lease);
   }
 
   /** @param before The part of the error message about the endpoint's first address, which could not be connected to. */
-  async #dial(lease: Lease<Site>, before = ''): Promise<void> {
+  async #dial(lease: Lease<ChosenEndpoint>, before = ''): Promise<void> {
     const attempts = this.#attempts;
     const { opening, settings } = this.#parts;
     const dial = new Dial(lease, settings, this.signal, attempts.number);

@@ -24,7 +24,14 @@ import type { Filled } from '../../runtime/complete.js';
 import { anyOption, checkedOption, functionOption, type OptionTable, optionTable } from '../../runtime/options.js';
 import { ownProperties } from '../../runtime/own-properties.js';
 import { systemRng } from '../../runtime/random32.js';
-import { connectThrough, Dial, type DialledConnection, type DialSettings, type Opening, Site } from './dial.js';
+import {
+  ChosenEndpoint,
+  connectThrough,
+  Dial,
+  type DialledConnection,
+  type DialSettings,
+  type Opening,
+} from './dial.js';
 import { openSocket } from './open-socket.js';
 import { type ServiceName, serviceBalancer } from './service-balancer.js';
 import { checkTlsOptions } from './tls-options.js';
@@ -88,7 +95,7 @@ export class SocketPlacer {
    * The client's balancer, for its state and control: `ready()`, `snapshot()`. A lease of this balancer only chooses an endpoint; it opens
    * no connection.
    */
-  readonly balancer: Balancer<Site>;
+  readonly balancer: Balancer<ChosenEndpoint>;
   readonly #placements: Placements;
   #service!: ServiceName;
   readonly #tls: ConnectionOptions | undefined;
@@ -126,13 +133,18 @@ export class SocketPlacer {
     if (waitWhileRefused === false) {
       throw optionError('waitWhileRefused', 'left out: a connection is dialed for each caller', false);
     }
-    // The balancer's own connections hold no socket here (see `Site`), so replacing them by age would be pointless.
+    // The balancer's own connections hold no socket here (see `ChosenEndpoint`), so replacing them by age would be pointless.
     const ageless = { ...pool, maxConnectionAgeMs: Number.POSITIVE_INFINITY };
     const all = { ...options, picker, load, pool: ageless };
-    this.balancer = serviceBalancer<Site>(target, all, [...socketPlacerTable.names, ...ownNames], (service) => {
-      this.#service = service;
-      return this.#transport();
-    });
+    this.balancer = serviceBalancer<ChosenEndpoint>(
+      target,
+      all,
+      [...socketPlacerTable.names, ...ownNames],
+      (service) => {
+        this.#service = service;
+        return this.#transport();
+      },
+    );
     const placements = new Placements({ balancer: this.balancer, clock, rng, options: placing });
     this.#placements = placements;
     this.#settings = { placements, clock, connectTimeoutMs, waitTimeoutMs };
@@ -188,7 +200,7 @@ export class SocketPlacer {
   }
 
   /** Returns a dial to the endpoint of `lease`, for libraries that dial and redial by themselves. The lease must come from `balancer`. */
-  dial(lease: Lease<Site>): Dial {
+  dial(lease: Lease<ChosenEndpoint>): Dial {
     return new Dial(lease, this.#settings);
   }
 
@@ -198,13 +210,13 @@ export class SocketPlacer {
     return this.#closing.close(options.signal);
   }
 
-  #transport(): Transport<Site> {
+  #transport(): Transport<ChosenEndpoint> {
     return {
       connect: async (endpoint, signal, failures = 0) => {
         // After a failed dial, a test connection shows whether the endpoint accepts again. The balancer limits the time for this.
         if (failures > 0) (await this.#openSocket(endpoint, signal)).on('error', () => {}).destroy();
         signal.throwIfAborted();
-        return new Site().connection;
+        return new ChosenEndpoint().connection;
       },
     };
   }

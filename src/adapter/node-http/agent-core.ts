@@ -5,18 +5,10 @@ import { type Balancer, type Clock, EvenkeelError, type Priority } from '../../i
 import { checkHost, endWithoutSocket, type RequestOptions, socketsAreMocked } from '../http/internals.js';
 import { MockedDial } from '../http/mocked-dial.js';
 import type { OriginMatcher } from '../http/origin.js';
-import { type DeadlineOf, RequestDeadline } from '../http/request-deadline.js';
+import { RequestDeadline } from '../http/request-deadline.js';
+import { type TermRules, termsOf } from '../http/request-terms.js';
 import { closeWhenServed, WaitingRequests } from '../http/waiting.js';
-import {
-  type AskForReports,
-  checkPriority,
-  formatDeadline,
-  inheritedPriority,
-  type Propagation,
-  parseDeadline,
-  remainingOf,
-  SharedTimers,
-} from '../kit/index.js';
+import { type AskForReports, formatDeadline, type Propagation, parseDeadline, SharedTimers } from '../kit/index.js';
 import { type CallOwner, NodeHttpCall } from './call.js';
 import { Fallback } from './fallback.js';
 import type { PodAgent } from './pod-agent.js';
@@ -27,10 +19,8 @@ export interface AgentCoreParts {
   readonly origin: URL;
   readonly matcher: OriginMatcher;
   readonly fallback: Fallback;
-  readonly key: ((request: ClientRequest) => string | null | undefined) | undefined;
-  readonly priority: ((request: ClientRequest) => Priority | undefined) | undefined;
+  readonly rules: TermRules<ClientRequest>;
   readonly propagation: Propagation;
-  readonly deadlineOf: DeadlineOf<ClientRequest> | undefined;
   readonly clock: Clock;
   readonly drainTimeoutMs: number;
   readonly askForReports: AskForReports;
@@ -100,12 +90,12 @@ export class AgentCore implements CallOwner {
   }
 
   addRequest(request: ClientRequest, options: RequestOptions): void {
-    if (request.destroyed || this.#isOurs(request, options)) this.take(request, options);
+    if (request.destroyed || this.#isOurs(request, options)) this.acceptRequest(request, options);
     else this.#parts.fallback.addRequest(request, options);
   }
 
-  /** Takes a request that is known to be for the target, however it spells the target. */
-  take(request: ClientRequest, options: RequestOptions): void {
+  /** Accepts a request that is known to be for the target, however it spells the target. */
+  acceptRequest(request: ClientRequest, options: RequestOptions): void {
     // The request's caller gave it up before, for example by a signal that was already aborted.
     if (request.destroyed) endWithoutSocket(request);
     else if (this.#closing !== undefined)
@@ -162,19 +152,15 @@ export class AgentCore implements CallOwner {
   }
 
   #begin(request: ClientRequest): void {
-    const { key, deadlineOf, propagation, priority: priorityOf } = this.#parts;
-    const call = new NodeHttpCall(this, request, key?.(request) ?? undefined);
-    const served = propagation.context?.current() ?? undefined;
-    const ownPriority = priorityOf?.(request);
-    const priority = ownPriority === undefined ? served && inheritedPriority(served) : checkPriority(ownPriority);
+    const { rules, propagation } = this.#parts;
+    const { key, priority, ownMs, inheritedMs } = termsOf(request, rules, propagation);
+    const call = new NodeHttpCall(this, request, key);
     call.priority = priority;
-    const limitMs = deadlineOf?.(request);
-    const inheritedMs = served && remainingOf(served);
     let remainingMs: number | undefined;
-    if (limitMs !== undefined || inheritedMs !== undefined) {
+    if (ownMs !== undefined || inheritedMs !== undefined) {
       // The timers of `SharedTimers` have no async context, but this callback must run in the caller's.
       const timedOut = AsyncResource.bind(() => call.timedOut());
-      const deadline = new RequestDeadline(this, limitMs, inheritedMs, { timedOut });
+      const deadline = new RequestDeadline(this, ownMs, inheritedMs, { timedOut });
       call.limit(deadline);
       remainingMs = deadline.limitMs;
     }

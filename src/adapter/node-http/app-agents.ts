@@ -187,7 +187,7 @@ export class AppRouter {
       this.#decide({ url: urlOf(protocol, options), text, tls, identity }, request, options, onward);
     else {
       service.uses++;
-      service.client.take(request, options);
+      service.client.acceptRequest(request, options);
     }
   }
 
@@ -250,7 +250,7 @@ export class AppRouter {
       if (service === undefined) onward(request, options);
       else {
         service.uses++;
-        service.client.take(request, options);
+        service.client.acceptRequest(request, options);
       }
     } catch (error) {
       endWithoutSocket(request, asError(error));

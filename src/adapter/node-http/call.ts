@@ -125,7 +125,7 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
 
   send(lease: CallLease<PodAgent>): void {
     this.#askForReport(lease.handle.signals.asks(this.#owner.askForReports));
-    lease.handle.serve(this);
+    lease.handle.findSocket(this);
     this.#hold();
   }
 
@@ -142,13 +142,13 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
     this.#owner.served(this.request);
   }
 
-  served(): void {
+  assigned(): void {
     this.#settled = true;
     this.#pending?.release();
     // Both events are listened to, because when a caller retries in its error handler, the pod must already be judged. Each listener may be
     // called more than once, which costs less than `once`.
-    this.request.on(errorMonitor, (error: Error) => this.#over(error));
-    this.request.on('close', () => this.#over(undefined));
+    this.request.on(errorMonitor, (error: Error) => this.#ended(error));
+    this.request.on('close', () => this.#ended(undefined));
     this.request.on('information', () => this.lease?.progressed());
     this.request.prependOnceListener('response', (response) => this.#responded(response));
   }
@@ -217,7 +217,7 @@ export class NodeHttpCall implements AttemptedCall<PodAgent>, SocketSeeker, Time
   }
 
   /** The request has ended, whether with an error or not. */
-  #over(error: Error | undefined): void {
+  #ended(error: Error | undefined): void {
     const { lease } = this;
     if (lease === undefined) return;
     this.#deadline?.cancel();

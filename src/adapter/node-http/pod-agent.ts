@@ -21,7 +21,7 @@ import type { PodSignals } from '../http/pod-signals.js';
 import { afterPendingIo, nodeHttp } from '../kit/index.js';
 import { IdleSockets, keepAliveMs } from './idle-sockets.js';
 
-/** A request that needs a socket. Exactly one of `served` and `refused` is called, unless the request stops needing a socket before. */
+/** A request that needs a socket. Exactly one of `assigned` and `refused` is called, unless the request stops needing a socket before. */
 export interface SocketSeeker {
   readonly request: SocketTaker;
   readonly wanted: boolean;
@@ -30,7 +30,7 @@ export interface SocketSeeker {
   /** Whether the request's pod has left the Service since it was picked. */
   readonly podLeft: boolean;
   /** The request gets its socket in this turn of the event loop. */
-  served(): void;
+  assigned(): void;
   /** The request gets no socket; nothing of it was sent. */
   refused(error: Error): void;
 }
@@ -67,7 +67,7 @@ export class PodAgent extends nodeHttp.Agent {
   readonly #idle: IdleSockets;
   /** The sockets that belong to their caller since an upgrade. */
   readonly #detached = new WeakSet<Socket>();
-  /** The open socket that Node's Agent is about to get for the request being served. */
+  /** The open socket that Node's Agent is about to get for the request that is being assigned one. */
   #fresh: Socket | undefined;
   #closing = false;
   #cut = false;
@@ -106,24 +106,25 @@ export class PodAgent extends nodeHttp.Agent {
 
   /** Takes a request; `http.request` calls this method for each request with this agent. */
   addRequest(request: ClientRequest): void {
-    this.serve({
+    this.findSocket({
       request,
       wanted: true,
       movable: true,
       podLeft: false,
-      served: () => {},
+      assigned: () => {},
       refused: (error) => endWithoutSocket(request, error),
     });
   }
 
   /** Finds a socket for a request: an idle one, the spare one, or a new one. May call back at once. */
-  serve(seeker: SocketSeeker): void {
+  findSocket(seeker: SocketSeeker): void {
     if (this.#refuses(seeker)) return;
     const idleMs = this.#idle.newestMs(this.#free);
     if (idleMs === undefined && !this.#parts.pod.socketSet.hasSpare) this.#dial(seeker);
-    else if (!this.#idle.trial.isPassed && idleMs !== undefined) this.#rest(seeker, this.#idle.trial.deadlineMs);
-    else if (idleMs !== undefined && idleMs <= CHECK_AFTER_MS) this.#hand(seeker, undefined);
-    else afterPendingIo(() => this.#serveNow(seeker, Number.NEGATIVE_INFINITY));
+    else if (!this.#idle.trial.isPassed && idleMs !== undefined)
+      this.#waitForRested(seeker, this.#idle.trial.deadlineMs);
+    else if (idleMs !== undefined && idleMs <= CHECK_AFTER_MS) this.#assignSocket(seeker, undefined);
+    else afterPendingIo(() => this.#findSocketNow(seeker, Number.NEGATIVE_INFINITY));
   }
 
   /** Accepts no more requests; running requests finish, and then their sockets close. */
@@ -146,7 +147,7 @@ export class PodAgent extends nodeHttp.Agent {
   }
 
   /**
-   * Returns the socket that `#hand` found for a request; Node calls this. If a library in between destroyed an idle socket, as nock and msw
+   * Returns the socket that `#assignSocket` found for a request; Node calls this. If a library in between destroyed an idle socket, as nock and msw
    * do with sockets older than themselves, there is none, and a new one is opened.
    */
   override createConnection(_options: unknown, created: SocketCreated): Duplex | undefined {
@@ -196,15 +197,15 @@ export class PodAgent extends nodeHttp.Agent {
   }
 
   /**
-   * Serves a request while it is not known whether the pod keeps its connections open: the request uses a connection that has rested, waits
+   * Finds a socket for a request while it is not known whether the pod keeps its connections open: the request uses a connection that has rested, waits
    * for one, or gets a new one.
    */
-  #rest(seeker: SocketSeeker, untilMs: number): void {
+  #waitForRested(seeker: SocketSeeker, untilMs: number): void {
     const reuse = this.#idle.decide(this.#free as Socket[], untilMs, this.#isFull);
-    if (reuse === 'use') afterPendingIo(() => this.#serveNow(seeker, untilMs));
+    if (reuse === 'use') afterPendingIo(() => this.#findSocketNow(seeker, untilMs));
     else if (reuse === 'dial') this.#dial(seeker);
     // The clock's timers have no async context, but the request's events need the caller's.
-    else this.#idle.trial.wait(AsyncResource.bind(() => afterPendingIo(() => this.#serveNow(seeker, untilMs))));
+    else this.#idle.trial.wait(AsyncResource.bind(() => afterPendingIo(() => this.#findSocketNow(seeker, untilMs))));
   }
 
   /** Node's list of the pod's idle sockets, oldest first. */
@@ -218,20 +219,20 @@ export class PodAgent extends nodeHttp.Agent {
   }
 
   /**
-   * Serves a request with an idle socket, or opens one. @param untilMs Until when the request may wait for a connection that has rested, as
+   * Assigns a request an idle socket, or opens one. @param untilMs Until when the request may wait for a connection that has rested, as
    * a time.
    */
-  #serveNow(seeker: SocketSeeker, untilMs: number): void {
+  #findSocketNow(seeker: SocketSeeker, untilMs: number): void {
     if (!seeker.wanted || this.#refuses(seeker)) return;
     const { trial } = this.#idle;
     const hasIdle = this.#idle.newestMs(this.#free) !== undefined;
     if (hasIdle && (trial.isPassed || this.#putForward(seeker, untilMs))) {
-      this.#hand(seeker, undefined);
+      this.#assignSocket(seeker, undefined);
       return;
     }
     const spare = this.#parts.pod.socketSet.takeSpare();
-    if (spare !== undefined) this.#hand(seeker, spare);
-    else if (hasIdle) this.#rest(seeker, untilMs);
+    if (spare !== undefined) this.#assignSocket(seeker, spare);
+    else if (hasIdle) this.#waitForRested(seeker, untilMs);
     else this.#dial(seeker);
   }
 
@@ -243,8 +244,8 @@ export class PodAgent extends nodeHttp.Agent {
     this.#dialHere((error, socket) => {
       if (error !== undefined) {
         if (seeker.wanted) seeker.refused(error);
-      } else if (!seeker.wanted || this.#refuses(seeker)) this.#keep(socket);
-      else this.#hand(seeker, socket);
+      } else if (!seeker.wanted || this.#refuses(seeker)) this.#keepSpare(socket);
+      else this.#assignSocket(seeker, socket);
     });
   }
 
@@ -267,20 +268,20 @@ export class PodAgent extends nodeHttp.Agent {
   }
 
   /** Lets Node's Agent assign a socket to the request: `fresh` if there is one, otherwise its newest idle socket. */
-  #hand(seeker: SocketSeeker, fresh: Socket | undefined): void {
+  #assignSocket(seeker: SocketSeeker, fresh: Socket | undefined): void {
     this.#fresh = fresh;
-    seeker.served();
+    seeker.assigned();
     // Idle sockets that have not rested are hidden from Node's Agent.
     if (fresh !== undefined && !this.#idle.trial.isPassed) {
       withoutFreeSockets(this, this.#name, () => addRequest(this, seeker.request, this.#options));
     } else addRequest(this, seeker.request, this.#options);
     const unusedSocket = this.#fresh;
     this.#fresh = undefined;
-    if (unusedSocket !== undefined) this.#keep(unusedSocket);
+    if (unusedSocket !== undefined) this.#keepSpare(unusedSocket);
   }
 
   /** Keeps an open socket that no request uses. */
-  #keep(socket: Socket): void {
+  #keepSpare(socket: Socket): void {
     const { socketSet } = this.#parts.pod;
     if (this.#closing || socketSet.hasSpare) socket.destroy();
     else {

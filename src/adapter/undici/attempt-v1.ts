@@ -68,7 +68,7 @@ export class AttemptHandlerV1 implements AttemptHandler, HandlerV1 {
   }
 
   onComplete(trailers: unknown): void {
-    this.#client?.answered();
+    this.#client?.responseEnded();
     if (this.#discarded !== undefined) {
       this.#discarded.over();
       return;

@@ -9,10 +9,10 @@ import {
   type AskForReports,
   type AttemptedCall,
   Attempts,
-  type AttemptTally,
   type CallFacts,
   type CallLease,
   type Propagation,
+  type SharedAttempts,
   type SharedTimers,
   type Timed,
 } from '../kit/index.js';
@@ -53,7 +53,7 @@ export interface CallOwner extends UpgradeOwner {
 }
 
 /** The concurrent attempts of a hedged request, as one of them sees it. Each is an `UndiciCall`. */
-export interface HedgedRequest extends AttemptTally<Pool> {
+export interface HedgedRequest extends SharedAttempts<Pool> {
   readonly caller: CallersSide;
   /** Whether another attempt than this one may still get a response. */
   hasOther(call: UndiciCall): boolean;
@@ -121,7 +121,7 @@ export class UndiciCall implements AttemptedCall<Pool>, AttemptOwner, Abortable,
     this.isHedge = isHedge;
     this.#hedged = 'caller' in handler ? handler : undefined;
     this.#caller = this.#hedged?.caller ?? callerOf(handler as Dispatcher.DispatchHandler, this);
-    this.#attempts = new Attempts(owner.balancer, this, key, this.#hedged && { tally: this.#hedged, isHedge });
+    this.#attempts = new Attempts(owner.balancer, this, key, this.#hedged && { shared: this.#hedged, isHedge });
   }
 
   /** Starts the request. Returns false when it has to wait for an endpoint. */

@@ -210,7 +210,7 @@ export class AttemptHandlerV2 implements AttemptHandler, HandlerV2 {
   }
 
   onResponseEnd(_controller: Controller, trailers: IncomingHttpHeaders): void {
-    this.#client?.answered();
+    this.#client?.responseEnded();
     if (this.#discarded !== undefined) {
       this.#discarded.over();
       return;

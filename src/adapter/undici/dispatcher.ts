@@ -5,21 +5,19 @@ import type { Hedging } from '../http/hedging.js';
 import { socketsAreMocked } from '../http/internals.js';
 import { type OriginMatcher, originMatcher, resolverOf, serviceOrigin } from '../http/origin.js';
 import { RequestDeadline } from '../http/request-deadline.js';
+import { type TermRules, termsOf } from '../http/request-terms.js';
 import { closeWhenServed, WaitingRequests } from '../http/waiting.js';
 import {
   type AskForReports,
   asError,
   balancingTable,
   checkKeys,
-  checkPriority,
-  inheritedPriority,
   ownProperties,
   Placements,
   type Propagation,
   pickerOf,
   pickNames,
   poolDefaults,
-  remainingOf,
   resolvePlacingOptions,
   SharedTimers,
   serviceTls,
@@ -33,7 +31,6 @@ import { HedgedCall } from './hedged-call.js';
 import { coreTakesHandlerV1 } from './internals.js';
 import {
   type DispatcherOptions,
-  type DispatcherSettings,
   dispatcherOptionNames,
   dispatcherTable,
   undiciConnectionTable,
@@ -103,7 +100,7 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
   readonly matcher: OriginMatcher;
   /** The TLS name that is set on every request over TLS: undici would close the connection for a request with a Host header of its own. */
   readonly #servername: string | undefined;
-  readonly #rules: Pick<DispatcherSettings, 'key' | 'priority' | 'deadlineMs'>;
+  readonly #rules: TermRules<Dispatcher.DispatchOptions>;
   readonly #drainTimeoutMs: number;
   readonly #waiting = new WaitingRequests();
   protected readonly fallback: Fallback;
@@ -192,18 +189,16 @@ export class BalancedDispatcher extends EndingDispatcher implements ServiceDispa
     if (origin && origin !== matcher.origin && !matcher.matches(origin)) return this.fallback.dispatch(own, handler);
     if (this.#servername !== undefined) own = withServername(own, this.#servername);
     if (socketsAreMocked()) return this.#mocked.dispatch(own, handler);
-    const { key: keyOf, priority: priorityOf, deadlineMs: deadlineOf } = this.#rules;
-    const key = keyOf?.(own) ?? undefined;
-    const served = this.propagation.context?.current() ?? undefined;
-    const ownPriority = priorityOf?.(own);
-    const priority = ownPriority === undefined ? served && inheritedPriority(served) : checkPriority(ownPriority);
+    const { key, priority, ownMs, inheritedMs } = termsOf<Dispatcher.DispatchOptions>(
+      own,
+      this.#rules,
+      this.propagation,
+    );
     if (priority !== undefined) sayPriority(own, this.propagation, priority);
     const call = this.#call(own, handler, key);
     call.priority = priority;
-    const limitMs = deadlineOf?.(own);
-    const inheritedMs = served && remainingOf(served);
-    if (limitMs !== undefined || inheritedMs !== undefined) {
-      call.deadline = new RequestDeadline(this, limitMs, inheritedMs, call);
+    if (ownMs !== undefined || inheritedMs !== undefined) {
+      call.deadline = new RequestDeadline(this, ownMs, inheritedMs, call);
     }
     return call.begin();
   }

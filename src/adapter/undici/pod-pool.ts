@@ -25,7 +25,7 @@ export function needingNewConnection(options: Dispatcher.DispatchOptions): Dispa
 }
 
 /**
- * A handler that is notified which connection its request was given to. It calls `answered` of that connection when the response is
+ * A handler that is notified which connection its request was given to. It calls `responseEnded` of that connection when the response is
  * complete.
  */
 export interface PodRequest {
@@ -42,12 +42,12 @@ export class PodClient extends Client {
   readonly #pool: PodPool | undefined;
   #awaitsDrain = false;
   /** Whether the client got a request before its Pool knew that the last one was over, and has not been idle since. */
-  #hurried = false;
+  #usedBeforeDrain = false;
   /** The client's current or last socket, if that speaks HTTP/1.1. */
   readonly #socket: { current: Socket | undefined };
   /** Whether the client is in its Pool's list of clients with a complete response, or in its list of idle clients. The Pool writes both. */
-  isListedAnswered = false;
-  isListedRested = false;
+  isListedFreed = false;
+  isListedIdle = false;
 
   /** @param pool The client's Pool, if the Pool is to be notified of what happens on the client. */
   constructor(origin: URL | string, options: Client.Options, pool?: PodPool) {
@@ -62,18 +62,18 @@ export class PodClient extends Client {
     this.#pool = pool;
     this.on('drain', () => {
       this.#awaitsDrain = false;
-      this.#hurried = false;
-      if (this.isFree) pool?.rested(this);
+      this.#usedBeforeDrain = false;
+      if (this.isFree) pool?.becameIdle(this);
     });
     this.on('disconnect', (_origin, _targets, error?: Error & { readonly code?: string }) => {
-      if (this.#hurried && hangUps.has(error?.code)) pool?.hungUp();
-      this.#hurried = false;
+      if (this.#usedBeforeDrain && hangUps.has(error?.code)) pool?.closedAfterReuse();
+      this.#usedBeforeDrain = false;
     });
   }
 
   /** Sends a request before undici has emitted the `drain` of the last one. */
-  hurry(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): void {
-    this.#hurried = true;
+  dispatchBeforeDrain(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): void {
+    this.#usedBeforeDrain = true;
     this.#pool?.dispatching();
     (handler as Partial<PodRequest>).onClient?.(this);
     // The result is ignored, because the `drain` of the last request is still to come in any case.
@@ -110,8 +110,8 @@ export class PodClient extends Client {
   }
 
   /** The response to a request on this client is complete. */
-  answered(): void {
-    this.#pool?.answered(this);
+  responseEnded(): void {
+    this.#pool?.responseEnded(this);
   }
 
   get #canWrite(): boolean {
@@ -178,15 +178,15 @@ export class PodPool extends Pool {
    * latest is last, so that few connections do the work and the rest stays idle. A listed connection may have got another request since;
    * that is checked when it is taken.
    */
-  readonly #answered: PodClient[] = [];
-  readonly #rested: PodClient[] = [];
+  readonly #freed: PodClient[] = [];
+  readonly #idle: PodClient[] = [];
   /** The property by which undici's Pool marks a client that has to drain. Undefined in versions that do this differently. */
   readonly #needDrain: symbol | undefined;
   /** Whether a request is passing through the Pool that no client has received yet. */
   #entering = false;
   /** How many requests are queued in the Pool. They go before any request on the shortcut. */
   #queued = 0;
-  #hurries = true;
+  #usesBeforeDrain = true;
   readonly signals: PodSignals;
 
   constructor(origin: URL, options: Pool.Options, signals: PodSignals = new PodSignals(() => [])) {
@@ -196,8 +196,8 @@ export class PodPool extends Pool {
     this.#needDrain = needDrainSymbol(this);
     // undici's Pool drops a client that could not connect, and creates another.
     this.on('connectionError', (_origin, targets) => {
-      drop(this.#answered, targets);
-      drop(this.#rested, targets);
+      drop(this.#freed, targets);
+      drop(this.#idle, targets);
     });
     // The Pool emits `drain` when it has no queue. This also ends the counting of requests that were refused on their way in.
     this.on('drain', () => {
@@ -209,14 +209,14 @@ export class PodPool extends Pool {
   dispatchRepeatable(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     // The shortcut is only taken while the Pool has no queue, because a queued request goes first.
     if (this.#queued === 0) {
-      const answered = this.#hurries ? this.#takeAnswered() : undefined;
-      if (answered !== undefined) {
-        answered.hurry(options, handler);
+      const freed = this.#usesBeforeDrain ? this.#takeFreed() : undefined;
+      if (freed !== undefined) {
+        freed.dispatchBeforeDrain(options, handler);
         return true;
       }
-      const rested = this.#needDrain === undefined ? undefined : this.#takeRested();
-      if (rested !== undefined) {
-        this.#sendOn(rested, options, handler);
+      const idle = this.#needDrain === undefined ? undefined : this.#takeIdle();
+      if (idle !== undefined) {
+        this.#sendOn(idle, options, handler);
         return true;
       }
     }
@@ -234,22 +234,22 @@ export class PodPool extends Pool {
   // The clients of this pool call the methods that follow.
 
   /** A response on `client` is complete; the client can be reused once undici's callback has returned. */
-  answered(client: PodClient): void {
-    if (client.isListedAnswered) return;
-    client.isListedAnswered = true;
-    this.#answered.push(client);
+  responseEnded(client: PodClient): void {
+    if (client.isListedFreed) return;
+    client.isListedFreed = true;
+    this.#freed.push(client);
   }
 
   /** A connected client emitted `drain`, so that it is free for undici too. */
-  rested(client: PodClient): void {
-    if (client.isListedRested) return;
-    client.isListedRested = true;
-    this.#rested.push(client);
+  becameIdle(client: PodClient): void {
+    if (client.isListedIdle) return;
+    client.isListedIdle = true;
+    this.#idle.push(client);
   }
 
   /** The pod closed a connection unannounced after a response, when another request had followed or was about to. */
-  hungUp(): void {
-    this.#hurries = false;
+  closedAfterReuse(): void {
+    this.#usesBeforeDrain = false;
   }
 
   /** A client gets a request: the one that is passing through the Pool, or one from its queue. */
@@ -258,17 +258,17 @@ export class PodPool extends Pool {
     else if (this.#queued > 0) this.#queued--;
   }
 
-  #takeAnswered(): PodClient | undefined {
-    for (let client = this.#answered.pop(); client !== undefined; client = this.#answered.pop()) {
-      client.isListedAnswered = false;
+  #takeFreed(): PodClient | undefined {
+    for (let client = this.#freed.pop(); client !== undefined; client = this.#freed.pop()) {
+      client.isListedFreed = false;
       if (client.isFreeBeforeDrain) return client;
     }
     return undefined;
   }
 
-  #takeRested(): PodClient | undefined {
-    for (let client = this.#rested.pop(); client !== undefined; client = this.#rested.pop()) {
-      client.isListedRested = false;
+  #takeIdle(): PodClient | undefined {
+    for (let client = this.#idle.pop(); client !== undefined; client = this.#idle.pop()) {
+      client.isListedIdle = false;
       if (client.isFree) return client;
     }
     return undefined;
@@ -276,7 +276,7 @@ export class PodPool extends Pool {
 
   /** Sends a request on a client, with the bookkeeping of undici's Pool for a client that it found. */
   #sendOn(client: PodClient, options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): void {
-    if (client.dispatch(options, handler)) this.rested(client);
+    if (client.dispatch(options, handler)) this.becameIdle(client);
     else markNeedsDrain(client, this.#needDrain as symbol);
   }
 }

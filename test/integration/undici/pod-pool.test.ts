@@ -48,7 +48,7 @@ function telling(handler: Dispatcher.DispatchHandler): Dispatcher.DispatchHandle
       const own = Reflect.get(handler, name);
       if (typeof own !== 'function') return own;
       return (...values: unknown[]) => {
-        if (name === 'onComplete' || name === 'onResponseEnd') client?.answered();
+        if (name === 'onComplete' || name === 'onResponseEnd') client?.responseEnded();
         return own.apply(handler, values);
       };
     },

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { AttemptedCall, AttemptTally, FailedAttempt } from '../../../src/call/attempted-call.js';
+import type { AttemptedCall, FailedAttempt, SharedAttempts } from '../../../src/call/attempted-call.js';
 import { Attempts } from '../../../src/call/attempts.js';
 import type { Lease } from '../../../src/call/lease.js';
 import { outcomes } from '../../../src/endpoint/outcome.js';
@@ -41,8 +41,8 @@ async function world(count: number, options: Options = {}) {
     waitBegan: () => told.push('waits'),
     waitEnded: () => told.push('waited'),
   };
-  const attempts = (tally?: AttemptTally<FakeConnection>) =>
-    new Attempts(fixture.balancer, call, undefined, tally && { tally, isHedge: true });
+  const attempts = (shared?: SharedAttempts<FakeConnection>) =>
+    new Attempts(fixture.balancer, call, undefined, shared && { shared, isHedge: true });
   const inFlight = () => fixture.balancer.snapshot().endpoints.reduce((sum, endpoint) => sum + endpoint.inFlight, 0);
   return {
     ...{ fixture, told, ended, call, attempts, inFlight },
@@ -228,11 +228,11 @@ describe('the attempts of a call', () => {
 
   it('that run concurrently share their numbers and the endpoints that were tried', async () => {
     const { attempts, told, ended, fixture } = await world(3);
-    const tally: AttemptTally<FakeConnection> = { made: 0, moves: 0, tried: undefined };
-    const [one, other] = [attempts(tally), attempts(tally)];
+    const shared: SharedAttempts<FakeConnection> = { made: 0, moves: 0, tried: undefined };
+    const [one, other] = [attempts(shared), attempts(shared)];
     one.begin();
     other.begin();
-    expect([one.number, other.number, tally.made]).toEqual([1, 2, 2]);
+    expect([one.number, other.number, shared.made]).toEqual([1, 2, 2]);
     one.fail(lost());
     expect(told[2]).not.toBe(told[0]);
     expect(one.number).toBe(3);

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { connectThrough, Dial, type DialSettings, Site } from '../../../../src/adapter/kit/dial.js';
+import { ChosenEndpoint, connectThrough, Dial, type DialSettings } from '../../../../src/adapter/kit/dial.js';
 import type { Lease } from '../../../../src/call/lease.js';
 import { Placements } from '../../../../src/placement/placements.js';
 import { resolvePlacingOptions } from '../../../../src/placement/placing-options.js';
@@ -9,13 +9,13 @@ import { BalancerFixture } from '../../../support/fixtures/balancer-fixture.js';
 /** A client whose connections are placed on pods, and that is never connected to a network. */
 async function client() {
   const fixture = new BalancerFixture({
-    transport: { connect: async () => new Site().connection } as never,
+    transport: { connect: async () => new ChosenEndpoint().connection } as never,
   });
   const { balancer, clock } = fixture;
   const placements = new Placements({ balancer, clock, rng: seededRng(1), options: resolvePlacingOptions({}, 30_000) });
   const settings: DialSettings = { placements, clock, connectTimeoutMs: 2_000, waitTimeoutMs: 5_000 };
   await fixture.publish('10.0.0.1');
-  const lease = balancer.pick() as unknown as Lease<Site>;
+  const lease = balancer.pick() as unknown as Lease<ChosenEndpoint>;
   return { fixture, settings, lease };
 }
 
@@ -62,7 +62,7 @@ it('a connection that its adapter cannot take over holds no lease, and is told t
 it('names the whole limit when a later wait has used up its rest', async () => {
   let connects = 0;
   const fixture = new BalancerFixture({
-    transport: { connect: () => (connects++ === 0 ? new Site().connection : new Promise(() => {})) } as never,
+    transport: { connect: () => (connects++ === 0 ? new ChosenEndpoint().connection : new Promise(() => {})) } as never,
   });
   const { balancer, clock } = fixture;
   const placements = new Placements({ balancer, clock, rng: seededRng(1), options: resolvePlacingOptions({}, 30_000) });

@@ -25,10 +25,10 @@ it('a request moves on in its own async context, whatever ended its dial', () =>
     wanted: true,
     movable: true,
     podLeft: false,
-    served() {},
+    assigned() {},
     refused: () => void heard.push(context.getStore()),
   };
-  context.run('ann', () => agent.serve(seeker));
+  context.run('ann', () => agent.findSocket(seeker));
   context.run('bob', () => dials[0]?.(new Error('the pod left'), new Socket().destroy()));
   expect(heard).toEqual(['ann']);
 });
