@@ -63,6 +63,8 @@ const together = {
     'resolver/[a-z-]+\\.ts',
     'stage/',
   ),
+  // By the clients of a library.
+  kit: modules('adapter/kit/', 'placement/'),
   // By the clients of HTTP.
   http: modules('adapter/http/'),
 };
