@@ -36,6 +36,7 @@ export {
   outcomeOfSystemError,
   parseLoadReport,
   poolDefaults,
+  type Resend,
   requiredOption,
   type ServiceName,
   type Subchannel,

@@ -74,6 +74,17 @@ export interface HedgePart<C> {
   readonly isHedge: boolean;
 }
 
+/**
+ * Whether a call can be sent again, and at what cost.
+ * - `never`: it cannot, for example because its body was consumed.
+ * - `free`: nothing was sent, because the endpoint left or its connection was gone. The call moves on, whatever it is, without a retry.
+ * - `first-free`: the attempt's connection, which other calls shared or waited for, was cut or could not be opened. When an endpoint ends, it
+ *   takes many calls along at once, more than a retry budget pays for. The first retry of such a call is free: it puts no load on any endpoint
+ *   twice, because it goes where the call would have gone without the endpoint that ended.
+ * - `paid`: the retry budget pays.
+ */
+export type Resend = 'never' | 'free' | 'first-free' | 'paid';
+
 /** How an attempt failed, and whether the call may be sent again. */
 export interface FailedAttempt {
   /** How the attempt ended: this counts for the endpoint's load, for stages, and for the observer. */
@@ -86,19 +97,8 @@ export interface FailedAttempt {
   readonly idempotent: boolean;
   /** Whether the caller received any part of a response. */
   readonly answered: boolean;
-  /** Whether the call can still be sent again; false, for example, once its body was consumed. @defaultValue true */
-  readonly repeatable?: boolean;
-  /**
-   * Whether nothing was sent, because the endpoint left or its connection was gone. The call then moves on without costing a retry.
-   * @defaultValue false
-   */
-  readonly untried?: boolean;
-  /**
-   * Whether the attempt's connection, which other calls shared or waited for, was cut or could not be opened. When an endpoint ends, it
-   * takes many calls along at once, more than a retry budget pays for. The first retry of such a call is therefore free: it puts no load on
-   * any endpoint twice, because it goes where the call would have gone without the endpoint that ended. @defaultValue false
-   */
-  readonly cut?: boolean;
+  /** Whether the call can be sent again, and at what cost. @defaultValue 'paid' */
+  readonly resend?: Resend;
   /**
    * Whether the endpoint refused the attempt without processing it. Such an endpoint may get the call once more if there is no other.
    * @defaultValue false

@@ -64,8 +64,8 @@ export class Attempts<C> implements SharedAttempts<C> {
   #failure: unknown = undefined;
   /** Whether no attempt may follow, because `stop` was called or the call has ended. */
   #stopped = false;
-  /** Whether the call has used its one free retry (see `FailedAttempt.cut`). */
-  #wasCut = false;
+  /** Whether the call has used its one free retry (see `Resend`). */
+  #hadFreeRetry = false;
   /** The tracing spans of the call's attempts; undefined unless calls are traced. */
   #traces: AttemptTraces | undefined = undefined;
 
@@ -184,11 +184,11 @@ export class Attempts<C> implements SharedAttempts<C> {
       return;
     }
     if (this.#failedIfLeft(lease, error)) return;
-    if (this.#traces !== undefined) this.#traces.isMoving = failed.untried === true;
+    if (this.#traces !== undefined) this.#traces.isMoving = failed.resend === 'free';
     this.#error = error;
     // An attempt of which nothing was sent is no failure: if there is no other endpoint, the caller gets the error of the last real
     // failure.
-    if (!failed.untried) this.#failure = error;
+    if (failed.resend !== 'free') this.#failure = error;
     const next = this.#pickAnother(lease, failed.repeatAs ?? failed.outcome);
     if (failed.refused) this.shared.tried?.refused(lease);
     if (next === undefined) this.wait();
@@ -203,14 +203,14 @@ export class Attempts<C> implements SharedAttempts<C> {
   other(failure: FailedAttempt): CallLease<C> | undefined {
     const failed = ownProperties(failure);
     const lease = this.lease;
-    const wasCut = this.#wasCut;
+    const hadFreeRetry = this.#hadFreeRetry;
     if (lease === undefined || this.#stopped || !this.#mayRepeat(lease, failed)) return undefined;
     const { shared } = this;
     shared.tried ??= new TriedEndpoints();
     shared.tried.add(lease, failed.outcome);
     const options = { key: this.#key, unlimited: this.#call.unlimited };
     const next = pickOther(this.#source, lease.retries, shared.tried, options);
-    if (next === undefined) this.#wasCut = wasCut;
+    if (next === undefined) this.#hadFreeRetry = hadFreeRetry;
     return next;
   }
 
@@ -333,16 +333,17 @@ export class Attempts<C> implements SharedAttempts<C> {
   /** Whether another attempt may follow. If so, its retry is paid for from the budget, unless the retry is free. */
   #mayRepeat({ retries }: CallLease<C>, failed: FailedAttempt): boolean {
     const { idempotent, answered, method, status, header, error, repeatAs: outcome = failed.outcome } = failed;
-    if (failed.repeatable === false || failed.outcome.kind === 'cancelled') return false;
+    const { resend = 'paid' } = failed;
+    if (resend === 'never' || failed.outcome.kind === 'cancelled') return false;
     const { shared } = this;
-    if (failed.untried && shared.moves < MAX_MOVES) {
+    if (resend === 'free' && shared.moves < MAX_MOVES) {
       shared.moves++;
       retries.countMove();
       return true;
     }
     const attempt = { outcome, idempotent, answered, tried: this.counted, error, method, status, header };
-    if (failed.cut && !this.#wasCut) {
-      this.#wasCut = true;
+    if (resend === 'first-free' && !this.#hadFreeRetry) {
+      this.#hadFreeRetry = true;
       if (retries.allowsFree(attempt)) return true;
     }
     return retries.allows(attempt);

@@ -161,7 +161,7 @@ class RSocketCall {
   send({ handle }) {
     const request = this.#request;
     if (!handle.isOpen) {
-      this.#fail(outcomes.notStarted, new Error('the connection was closed'), { untried: true });
+      this.#fail(outcomes.notStarted, new Error('the connection was closed'), { resend: 'free' });
       return;
     }
     try {
@@ -223,8 +223,8 @@ class RSocketCall {
     const { idempotent, type } = this.#request;
     const answered = this.#attempts.lease?.answered === true;
     // A channel cannot be repeated, because payloads that its caller has sent meanwhile would be lost.
-    const repeatable = type !== 'requestChannel' || more.untried === true;
-    this.#attempts.fail({ outcome, error, idempotent, answered, repeatable, ...more });
+    const resend = type === 'requestChannel' ? 'never' : 'paid';
+    this.#attempts.fail({ outcome, error, idempotent, answered, resend, ...more });
   }
 
   // The caller of this request calls the methods that follow.

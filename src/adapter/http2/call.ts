@@ -17,6 +17,7 @@ import {
   type CallLease,
   type FailedAttempt,
   loadReportFormatHeader,
+  type Resend,
 } from '../kit/index.js';
 import type { CallStream, StreamOwner } from './call-stream.js';
 import { compact } from './chunks.js';
@@ -179,7 +180,7 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
   }
 
   #untried(error: Error): void {
-    this.#attempts.fail({ outcome: outcomes.notStarted, error, untried: true, idempotent: true, answered: false });
+    this.#attempts.fail({ outcome: outcomes.notStarted, error, resend: 'free', idempotent: true, answered: false });
   }
 
   // The members that follow are for the listeners of Node's stream.
@@ -290,11 +291,7 @@ export class Http2Call implements AttemptedCall<PodSessions>, StreamOwner {
       error,
       idempotent: lease.retries.methods.has(method),
       answered: lease.answered,
-      repeatable: this.stream.isRepeatable,
-      // After a GOAWAY, a stream that the pod did not process counts as never sent, so moving it costs no retry.
-      untried: isRefused && session.hasLeft,
-      // When a session ends, all its requests are cut at once, which is more than a retry budget pays for.
-      cut: isRefused || session.hasLeft,
+      resend: this.stream.isRepeatable ? resendAfter(isRefused, session.hasLeft) : 'never',
       // The sessions that were open when the call began may all get a GOAWAY at once, which does not mean that the pod refuses calls.
       refused: isRefused && !(session.hasLeft && session.readyAtMs < this.#beganMs),
       method,
@@ -375,4 +372,11 @@ function onError(this: AttemptStream, error: Error): void {
 
 function onClose(this: AttemptStream): void {
   this[callOf]?.closed(this);
+}
+
+/** At what cost a call can be sent again whose stream the pod refused, or whose session it is ending (GOAWAY). */
+function resendAfter(isRefused: boolean, hasLeft: boolean): Resend {
+  if (isRefused && hasLeft) return 'free';
+  // When a session ends, all its requests are cut at once, which is more than a retry budget pays for.
+  return isRefused || hasLeft ? 'first-free' : 'paid';
 }

@@ -365,10 +365,10 @@ class Connect<T> implements AttemptedCall<ChosenEndpoint> {
         return;
       }
       dial.suspect(described);
-      const repeatable = !this.#isOver;
+      const failed = { outcome: outcomes.notConnected, idempotent: false, answered: false };
+      if (this.#isOver) attempts.fail({ ...failed, resend: 'never', error: this.#late(described) });
       // Nothing was sent, so trying the next pod costs no retry. The pod that failed is not used until it can be connected to.
-      const failed = { outcome: outcomes.notConnected, idempotent: false, answered: false, untried: true };
-      attempts.fail({ ...failed, repeatable, error: repeatable ? described : this.#late(described) });
+      else attempts.fail({ ...failed, resend: 'free', error: described });
     }
   }
 }

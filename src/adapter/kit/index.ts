@@ -10,6 +10,7 @@ export type {
   AttemptedCall,
   AttemptSource,
   FailedAttempt,
+  Resend,
   SharedAttempts,
 } from '../../call/attempted-call.js';
 export { reportAttempt } from '../../call/attempted-call.js';

@@ -33,15 +33,14 @@ export function outcomeOfBroken({ error, endedByPod, cut }: BrokenExchange): Out
 
 /** Describes an attempt that got no socket, so that nothing was sent. */
 export function refusedAttempt(error: Error): FailedAttempt {
-  const untried = !isDialError(error);
+  const isUnsent = !isDialError(error);
   return {
-    outcome: untried ? outcomes.notStarted : outcomes.notConnected,
+    outcome: isUnsent ? outcomes.notStarted : outcomes.notConnected,
     // In either case the pod can only be used again over another connection.
     repeatAs: outcomes.notConnected,
     error,
-    untried,
-    // The attempt counts as cut, so that its first retry is free: hundreds of requests may wait for the sockets of a pod that ends.
-    cut: true,
+    // Hundreds of requests may wait for the sockets of a pod that ends.
+    resend: isUnsent ? 'free' : 'first-free',
     idempotent: true,
     answered: false,
   };

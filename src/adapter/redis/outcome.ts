@@ -6,18 +6,16 @@ import { type FailureKind, failureKindOf } from './internals.js';
 export interface RedisVerdict {
   readonly outcome: Outcome;
   readonly repeatAs?: Outcome;
-  /** Whether the command was never sent. */
-  readonly untried?: boolean;
-  /** Whether the connection was cut, which ended this command and all others that ran on it. */
-  readonly cut?: boolean;
+  /** `free` if the command was never sent; `first-free` if the connection was cut, which ended all commands that ran on it. */
+  readonly resend?: 'free' | 'first-free';
 }
 
 const refused: RedisVerdict = { outcome: outcomes.status, repeatAs: outcomes.notStarted };
-const lost: RedisVerdict = { outcome: outcomes.reset, cut: true };
+const lost: RedisVerdict = { outcome: outcomes.reset, resend: 'first-free' };
 
 const verdicts: Readonly<Record<FailureKind, RedisVerdict>> = {
   lost,
-  unsent: { outcome: outcomes.notStarted, untried: true },
+  unsent: { outcome: outcomes.notStarted, resend: 'free' },
   'timed-out': { outcome: outcomes.timeout },
   'called-off': { outcome: outcomes.cancelled },
 };

@@ -218,7 +218,7 @@ function libraryOf(primary: unknown): Library {
 const silent = {
   outcome: outcomes.timeout,
   repeatAs: outcomes.reset,
-  cut: true,
+  resend: 'first-free',
   idempotent: true,
   answered: false,
 } as const;
@@ -303,12 +303,12 @@ class ReplicaRead implements AttemptedCall<Server>, ReadAttempt, RunningRead {
   #failed(error: Error): void {
     const server = this.#attempts.lease?.handle;
     const verdict = verdictOf(error);
-    const { outcome, repeatAs = outcome, untried = false, cut = false } = verdict ?? { outcome: outcomes.success };
+    const { outcome, repeatAs = outcome, resend = 'paid' } = verdict ?? { outcome: outcomes.success };
     server?.callEnds(this, verdict === undefined || repeatAs === outcomes.notStarted);
-    if (untried) server?.gone(error);
+    if (resend === 'free') server?.gone(error);
     // The server refused to serve reads, so it gets no read until its role has been queried again.
     else if (repeatAs === outcomes.notStarted) server?.suspected(error);
     const answered = verdict === undefined;
-    this.#attempts.fail({ outcome, repeatAs, untried, cut, error, idempotent: true, answered });
+    this.#attempts.fail({ outcome, repeatAs, resend, error, idempotent: true, answered });
   }
 }

@@ -9,7 +9,14 @@ import {
   type Priority,
   type Timer,
 } from '../../index.js';
-import { type AttemptedCall, type AttemptSource, Attempts, type CallFacts, deadline } from '../kit/index.js';
+import {
+  type AttemptedCall,
+  type AttemptSource,
+  Attempts,
+  type CallFacts,
+  deadline,
+  type Resend,
+} from '../kit/index.js';
 import type { Borrower, NotLent, PooledSession } from './session.js';
 import type { SessionPool } from './session-pool.js';
 
@@ -136,17 +143,17 @@ export class LentCall<S extends PooledSession> implements AttemptedCall<SessionP
     if (this.#isDone || this.attempts.lease === undefined) return;
     // The call waits for the next session that is given back, at the server that is full or at another, or for a server of its role.
     if ((why === 'full' || why === 'standby') && this.waitTimeoutMs > 0) this.attempts.giveBack();
-    else if (why === 'left') this.failed(outcomes.notStarted, outcomes.notStarted, error, true);
+    else if (why === 'left') this.failed(outcomes.notStarted, outcomes.notStarted, error, 'free');
     else if (why === 'unresponsive') this.failed(outcomes.timeout, outcomes.notStarted, error);
     else this.failed(outcomes.notConnected, outcomes.notConnected, error);
   }
 
   /** Reports that the attempt failed. `outcome` is for the stages and the load; `repeatAs` decides whether the call may be repeated. */
-  failed(outcome: Outcome, repeatAs: Outcome, error: unknown, untried = false): void {
+  failed(outcome: Outcome, repeatAs: Outcome, error: unknown, resend: Resend = 'paid'): void {
     const { attempts } = this;
     const use = this.#use;
     const idempotent = use.isIdempotent(attempts.lease as Lease<SessionPool<S>>);
-    attempts.fail({ outcome, repeatAs, error, untried, idempotent, answered: use.isAnswering === true });
+    attempts.fail({ outcome, repeatAs, error, resend, idempotent, answered: use.isAnswering === true });
   }
 
   /** Ends the call with an error that no other attempt could avoid; `outcome` is what the attempt says about its server. */

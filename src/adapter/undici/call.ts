@@ -12,6 +12,7 @@ import {
   type CallFacts,
   type CallLease,
   type Propagation,
+  type Resend,
   type SharedAttempts,
   type SharedTimers,
   type Timed,
@@ -291,13 +292,9 @@ export class UndiciCall implements AttemptedCall<Pool>, AttemptOwner, Abortable,
     this.#attempts.fail({
       outcome,
       error,
-      repeatable: this.#mayRepeat(sent),
       idempotent: isRepeatable(this.#options, lease.retries),
       answered: this.#answered,
-      untried: isUntried(error, sent),
-      // An attempt that never started counts as cut, so that its first retry is free: hundreds of requests may wait for the sockets of a
-      // pod that ends.
-      cut: outcome.kind === 'not-started',
+      resend: this.#resend(error, sent, outcome),
       refused: isRefusedError(error),
       method: this.#options.method,
     });
@@ -309,6 +306,13 @@ export class UndiciCall implements AttemptedCall<Pool>, AttemptOwner, Abortable,
     // pod.
     if (this.done && !sent) return outcomeOfUnsent(error);
     return outcomeOfAbort(this, this.#owner.clock.now() - lease.startedMs, this.#answered);
+  }
+
+  #resend(error: Error, sent: boolean, { kind }: Outcome): Resend {
+    if (!this.#mayRepeat(sent)) return 'never';
+    if (isUntried(error, sent)) return 'free';
+    // Hundreds of requests may wait for the sockets of a pod that ends.
+    return kind === 'not-started' ? 'first-free' : 'paid';
   }
 
   #mayRepeat(sent: boolean): boolean {

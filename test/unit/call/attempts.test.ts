@@ -124,7 +124,7 @@ describe('the attempts of a call', () => {
   it.each<[string, Partial<FailedAttempt>]>([
     ['may not be done twice', { idempotent: false }],
     ['was answered in part', { answered: true }],
-    ['has nothing left to send', { repeatable: false }],
+    ['has nothing left to send', { resend: 'never' }],
     ['was given up', { outcome: outcomes.cancelled }],
   ])('do not continue where the call %s', async (_what, more) => {
     const { attempts, told, call } = await world(2);
@@ -138,11 +138,11 @@ describe('the attempts of a call', () => {
     const { attempts, told, call, fixture } = await world(3, { retry: { budget: { ratio: 0, minPerSecond: 1 } } });
     const cut = Array.from({ length: 100 }, () => attempts());
     for (const one of cut) one.begin();
-    for (const one of cut) one.fail(lost({ cut: true }));
+    for (const one of cut) one.fail(lost({ resend: 'first-free' }));
     expect([told.length, call.failures.length]).toEqual([200, 0]);
     expect(fixture.balancer.snapshot().counts).toMatchObject({ retries: { reset: 100 }, overBudget: 0 });
     // The second time it is a retry like any other: the budget pays for one.
-    for (const one of cut) one.fail(lost({ cut: true }));
+    for (const one of cut) one.fail(lost({ resend: 'first-free' }));
     expect([told.length, call.failures.length]).toEqual([201, 99]);
   });
 
@@ -154,7 +154,7 @@ describe('the attempts of a call', () => {
     const { attempts, told, call } = await world(2, { retry });
     const cut = attempts();
     cut.begin();
-    cut.fail(lost({ cut: true }));
+    cut.fail(lost({ resend: 'first-free' }));
     expect([told.length, call.failures.length]).toEqual([1, 1]);
   });
 
@@ -188,7 +188,7 @@ describe('the attempts of a call', () => {
     const moving = attempts();
     onSend(() => {
       moves++;
-      queueMicrotask(() => moving.fail(lost({ outcome: outcomes.notStarted, idempotent: false, untried: true })));
+      queueMicrotask(() => moving.fail(lost({ outcome: outcomes.notStarted, idempotent: false, resend: 'free' })));
     });
     moving.begin();
     for (let turn = 0; turn < 1_000 && call.failures.length === 0; turn++) await settle();
@@ -349,7 +349,7 @@ describe('a caller that gives up', () => {
 });
 
 it.each([
-  ['untried', true],
+  ['resend', 'free'],
   ['repeatAs', outcomes.notStarted],
 ])('a call that must not be sent twice is not, even if every object inherits "%s"', async (name, value) => {
   const { attempts, told, call } = await world(2);
