@@ -6,6 +6,7 @@ import type { LoadFactory } from '../load/load.js';
 import * as pickers from '../picker/all.js';
 import type { PickerFactory } from '../picker/picker.js';
 import { checkFunction, optionError } from '../runtime/check.js';
+import { ignoreRejection } from '../runtime/ignore-rejection.js';
 import { activeHealth } from '../stage/active-health.js';
 import { conditions } from '../stage/conditions.js';
 import { outlierEjection } from '../stage/outlier-ejection.js';
@@ -108,6 +109,7 @@ function attempt(make: () => unknown): unknown {
 }
 
 function hasMethods(value: unknown, names: readonly string[]): boolean {
+  ignoreRejection(value);
   if (typeof value !== 'object' || value === null) return false;
   return names.every((name) => typeof (value as Record<string, unknown>)[name] === 'function');
 }

@@ -3,6 +3,7 @@ import { isConnectError, outcomeOfSystemError } from '../endpoint/system-errors.
 import { isEvenkeelError } from '../errors.js';
 import { checkPriority, type Priority } from '../propagation/priority.js';
 import { checkBoolean, checkFunction, checkKeys, checkNumber, checkSignal } from '../runtime/check.js';
+import { ignoreRejection } from '../runtime/ignore-rejection.js';
 import { ownProperties } from '../runtime/own-properties.js';
 import type { AttemptedCall, AttemptSource } from './attempted-call.js';
 import { Attempts } from './attempts.js';
@@ -153,7 +154,9 @@ class RunningCall<C, T> implements AttemptedCall<C> {
  */
 function outcomeOf(error: unknown, classify: (error: unknown) => Outcome = classifyError): Outcome {
   try {
-    return usableOutcome(classify(error)) ?? outcomes.protocol;
+    const outcome = classify(error);
+    ignoreRejection(outcome);
+    return usableOutcome(outcome) ?? outcomes.protocol;
   } catch {
     return outcomes.protocol;
   }

@@ -2,6 +2,7 @@ import { type Endpoint, isEndpoint } from '../endpoint/endpoint.js';
 import { asError, isResolveError, ResolveError } from '../errors.js';
 import { Warnings } from '../observe/warnings.js';
 import { optionError } from '../runtime/check.js';
+import { ignoreRejection } from '../runtime/ignore-rejection.js';
 import { sameEndpoints } from './endpoint-list.js';
 import type { Resolution, Resolver, ResolverContext, ResolverListener } from './resolver.js';
 
@@ -106,6 +107,7 @@ export function follow(resolver: Resolver, context: ResolverContext, changed: (s
   const resolution = resolver.watch({ update, fail, fresh }, context);
   if (typeof resolution?.close !== 'function') {
     isClosed = true;
+    ignoreRejection(resolution);
     throw optionError('resolver.watch()', 'an object with refresh and close', resolution);
   }
   const call = (what: 'refresh' | 'close', ...news: Parameters<Resolution['refresh']>): void => {

@@ -1,6 +1,7 @@
 import { type Clock, EvenkeelError, endpointAddress, isEvenkeelError, type Lease } from '../../index.js';
 import {
   checkNumber,
+  ignoreRejection,
   type Option,
   optionError,
   type SharedTimer,
@@ -24,6 +25,7 @@ function deadlineRule<R>(deadlineMs: unknown): DeadlineOf<R> {
   if (typeof deadlineMs === 'function') {
     return (request) => {
       const limitMs: unknown = deadlineMs(request);
+      ignoreRejection(limitMs);
       if (limitMs === undefined || limitMs === Number.POSITIVE_INFINITY) return undefined;
       // A deadline that the caller computed may have passed already. The request must then end immediately, rather than run without a
       // limit.

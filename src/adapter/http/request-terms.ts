@@ -19,12 +19,17 @@ export interface RequestTerms {
   readonly inheritedMs: number | undefined;
 }
 
-/** Asks the application what `request` asks for. Throws what its functions throw, and EVENKEEL_OPTION for an invalid result. */
+/**
+ * Asks the application what `request` asks for. Throws what its functions throw, and EVENKEEL_OPTION for an invalid result. A promise is one,
+ * and may reject unheard.
+ */
 export function termsOf<R>(request: R, rules: TermRules<R>, propagation: Propagation | undefined): RequestTerms {
   const key = rules.key?.(request) ?? undefined;
   ignoreRejection(key);
   const served = propagation?.context?.current() ?? undefined;
+  ignoreRejection(served);
   const own: unknown = rules.priority?.(request);
+  ignoreRejection(own);
   const priority = own === undefined ? served && inheritedPriority(served) : checkPriority(own);
   return { key, priority, ownMs: rules.deadlineMs?.(request), inheritedMs: served && remainingOf(served) };
 }

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Lease } from '../../../src/call/lease.js';
 import { createEndpoint } from '../../../src/endpoint/endpoint.js';
 import { outcomes } from '../../../src/endpoint/outcome.js';
+import { isEvenkeelError } from '../../../src/errors.js';
 import { fixed } from '../../../src/limit/fixed.js';
 import type { Limit, LimitFactory } from '../../../src/limit/limit.js';
 import { inFlight } from '../../../src/load/in-flight.js';
@@ -300,6 +301,24 @@ describe('a function that is async by mistake, and rejects, ends no process:', (
     const fails = fixture.balancer.run(broken, { idempotent: true, classify: () => outcomes.reset });
     expect(await failure(fails)).toMatchObject({ message: 'broken' });
     expect(fixture.warnings).toEqual(['retry.when threw, or returned neither true nor false']);
+  });
+
+  it('`classify`', async () => {
+    const fixture = new BalancerFixture();
+    await fixture.publish('10.0.0.1');
+    const fails = fixture.balancer.run(broken, { classify: rejecting as never });
+    expect(await failure(fails)).toMatchObject({ message: 'broken' });
+  });
+
+  it.each([
+    ['load', { load: rejecting }],
+    ['limit', { limit: rejecting }],
+    ['stages', { stages: [rejecting] }],
+    ['resolver', { resolver: { name: 'r', watch: rejecting } }],
+  ])('what makes `%s`: it is an invalid option', (_name, options) => {
+    expect(() => new BalancerFixture(options as never)).toThrow(
+      expect.toSatisfy((error) => isEvenkeelError(error, 'EVENKEEL_OPTION')),
+    );
   });
 });
 

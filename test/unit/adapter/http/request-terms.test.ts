@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { deadlineOption } from '../../../../src/adapter/http/request-deadline.js';
 import { type TermRules, termsOf } from '../../../../src/adapter/http/request-terms.js';
 import { Propagation } from '../../../../src/adapter/kit/propagation.js';
 
@@ -37,11 +38,17 @@ it('an invalid priority, or a rule that throws, is the error of the request', ()
   expect(() => termsOf({}, { key }, undefined)).toThrow('broken');
 });
 
-it('a key that is a promise by mistake may reject, and ends no process', async () => {
+it('what is a promise by mistake may reject, and ends no process', async () => {
   const unhandled: unknown[] = [];
   const note = (reason: unknown): void => void unhandled.push(reason);
   process.on('unhandledRejection', note);
-  termsOf({}, { key: (async () => Promise.reject(new Error('broken'))) as never }, undefined);
+  const rejecting = (async () => Promise.reject(new Error('broken'))) as never;
+  const deadlineMs = deadlineOption().check('deadlineMs', rejecting);
+  expect(termsOf({}, { key: rejecting }, serving(Promise.reject(new Error('broken'))))).toMatchObject({
+    ownMs: undefined,
+  });
+  expect(() => termsOf({}, { priority: rejecting }, undefined)).toThrow(/priority must be one of/);
+  expect(() => termsOf({}, { deadlineMs }, undefined)).toThrow(/deadlineMs\(\) must be/);
   await new Promise((resolve) => setImmediate(resolve));
   process.off('unhandledRejection', note);
   expect(unhandled).toEqual([]);
