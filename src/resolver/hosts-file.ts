@@ -7,7 +7,7 @@ const CHECK_MS = 5_000;
 
 /**
  * The names in `/etc/hosts`, such as those of a pod's `hostAliases`. Everybody else looks there before asking DNS, so a name that is in it
- * is not a Service's, whatever DNS says. Only host names are read; a file that cannot be read counts as empty.
+ * is not a Service's, whatever DNS says. Only host names are read; a file that is not there counts as empty.
  */
 export class HostsFile {
   readonly #clock: Clock;
@@ -29,7 +29,9 @@ export class HostsFile {
     this.#checkedAtMs = this.#clock.now();
     const { hostsPath = '/etc/hosts', resolvConfPath = '/etc/resolv.conf' } = this.#files;
     try {
-      const { mtimeMs, size, ino } = await fs.stat(hostsPath);
+      const stats = await fs.stat(hostsPath);
+      if (!stats.isFile()) return;
+      const { mtimeMs, size, ino } = stats;
       const version = `${mtimeMs} ${size} ${ino}`;
       if (version === this.#version) return;
       const [hosts, resolvConf] = await Promise.all([
@@ -39,7 +41,9 @@ export class HostsFile {
       this.#version = version;
       this.#names = namesIn(hosts);
       this.#search = searchList(resolvConf);
-    } catch {
+    } catch (error) {
+      // What else prevents reading it may pass, for example that the process has too many files open.
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') return;
       this.#version = '';
       this.#names = new Set();
     }

@@ -38,10 +38,12 @@ export interface ServiceHostSnapshot {
 
 interface Known {
   verdict: boolean | undefined;
+  /** Whether the two labels of the name also are a pod of this pod's own namespace: `web-0.web`. */
+  isPod: boolean;
   trouble: string | undefined;
   /** When a host that is not a Service may be looked up again, on the clock in ms. */
   recheckAtMs: number;
-  lookup: Promise<boolean> | undefined;
+  lookup: Promise<void> | undefined;
 }
 
 /** How long it is remembered that a host is not a Service, in ms. After that it is looked up again. */
@@ -70,11 +72,13 @@ const FIRST_TRY_MS = 600;
  * domain>.` exists. A name that ends in `.svc` or `.svc.<domain>` is queried as it is, but only if the domain is the cluster's own or
  * `clusterset.local`; in any other domain, its owner could make any name look like a Service. IP addresses, `localhost` and longer names
  * are never queried. Outside of a cluster only names that end in `.svc` or `.svc.<domain>` are queried, because `orders.shop` might be a
- * host on the internet there.
+ * host on the internet there. `web-0.web` is left alone if the headless Service `web` of the own namespace has a pod `web-0`: a search list
+ * begins with the own namespace.
  *
  * There is one lookup for each host, which all requests share, and only if a request needs it. That a host is a Service is remembered until
- * `forget` is called. Names in `/etc/hosts` are left to it, unless the option `services` names them. That a host is not a Service is remembered for 30 s, and then checked again in the background. If DNS gives no answer, the host
- * does not count as a Service, and is looked up again 5 s later.
+ * `forget` is called. Names in `/etc/hosts` are left to it, unless the option `services` names them. That a host is not a Service is
+ * remembered for 30 s, and then checked again in the background. If DNS gives no answer, the host does not count as a Service, and is looked
+ * up again 5 s later.
  */
 export class ServiceHosts {
   readonly #clock: Clock;
@@ -158,11 +162,10 @@ export class ServiceHosts {
   /** Returns every host known so far and whether it is a Service, as plain JSON. */
   snapshot(): ServiceHostSnapshot[] {
     const left = [...this.#inHostsFile].map((name) => ({ name, service: false, trouble: 'it is in /etc/hosts' }));
-    const known = [...this.#known].map(([name, { verdict, trouble }]) => ({
-      name,
-      service: verdict,
-      ...(trouble !== undefined && { trouble }),
-    }));
+    const known = [...this.#known].map(([name, { verdict, trouble, isPod }]) => {
+      const why = isPod ? `${shortName(name)} is a pod of this namespace, and left alone` : trouble;
+      return { name, service: verdict, ...(why !== undefined && { trouble: why }) };
+    });
     return [...left, ...known];
   }
 
@@ -186,7 +189,7 @@ export class ServiceHosts {
     }
     this.#inHostsFile.delete(origin.hostname);
     const isOurs = service?.domain === bareDomain(this.#cluster.domain) || service?.domain === CLUSTER_SET_DOMAIN;
-    return !isOurs || this.#closed ? false : this.#lookUp(name);
+    return !isOurs || this.#closed ? false : this.#lookUp(name, withoutDot(origin.hostname) === shortName(name));
   }
 
   #mayBecome({ hostname }: URL): boolean {
@@ -207,23 +210,25 @@ export class ServiceHosts {
     return this.#reading;
   }
 
-  #lookUp(name: string): boolean | Promise<boolean> {
+  /** @param isShort Whether the host is written without `.svc`, so that it may also be the name of a pod. */
+  #lookUp(name: string, isShort: boolean): boolean | Promise<boolean> {
     let known = this.#known.get(name);
-    if (known?.verdict === true) return true;
+    if (known?.verdict === true) return !(isShort && known.isPod);
     if (known?.verdict === false && this.#clock.now() < known.recheckAtMs) return false;
     if (known === undefined) {
       if (this.#questions.size >= MAX_ASKING) return false;
-      known = { verdict: undefined, trouble: undefined, recheckAtMs: 0, lookup: undefined };
+      known = { verdict: undefined, isPod: false, trouble: undefined, recheckAtMs: 0, lookup: undefined };
       this.#remember(name, known);
     }
-    if (known.lookup === undefined && this.#questions.size < MAX_ASKING) {
-      const entry = known;
+    const entry = known;
+    if (entry.lookup === undefined && this.#questions.size < MAX_ASKING) {
       // The lookup serves many requests, so it must not run in the async context of the first one, where tracing would count it as part
       // of that request.
-      known.lookup = inBackground(() => this.#queryDns(name, entry));
+      entry.lookup = inBackground(() => this.#queryDns(name, entry));
     }
     // If the host was no Service in an earlier lookup, callers get that answer at once while it is looked up again.
-    return known.verdict ?? known.lookup ?? false;
+    if (entry.verdict === false || entry.lookup === undefined) return false;
+    return entry.lookup.then(() => entry.verdict === true && !(isShort && entry.isPod));
   }
 
   #remember(name: string, known: Known): void {
@@ -239,7 +244,7 @@ export class ServiceHosts {
     this.#known.set(name, known);
   }
 
-  async #queryDns(name: string, known: Known): Promise<boolean> {
+  async #queryDns(name: string, known: Known): Promise<void> {
     let client: DnsClient | undefined;
     const limit = new AbortController();
     this.#questions.add(limit);
@@ -249,9 +254,10 @@ export class ServiceHosts {
     if (known.verdict === undefined) timer.ref();
     try {
       client = this.#dns.client();
-      const question = { name, port: 1, srv: undefined, families: lookupFamilies() };
-      const { targets } = await orAborted(lookUp(client, question), limit.signal);
-      known.verdict = targets.length > 0;
+      const isService = await exists(client, name, limit.signal);
+      const podName = isService ? this.#podName(name) : undefined;
+      known.isPod = podName !== undefined && (await exists(client, podName, limit.signal));
+      known.verdict = isService;
       known.trouble = undefined;
       known.recheckAtMs = this.#clock.now() + NEGATIVE_MS;
     } catch (error) {
@@ -263,8 +269,25 @@ export class ServiceHosts {
     timer.cancel();
     this.#questions.delete(limit);
     known.lookup = undefined;
-    return known.verdict;
   }
+
+  /** The name that a search list makes first of the two labels of a Service's name: that of a pod in the own namespace. */
+  #podName(name: string): string | undefined {
+    const { domain, namespace } = this.#cluster;
+    const isOurs = namespace !== undefined && name.endsWith(`.svc.${bareDomain(domain)}.`);
+    return isOurs ? `${shortName(name)}.${namespace}.svc.${bareDomain(domain)}.` : undefined;
+  }
+}
+
+/** Whether DNS has addresses for the name. Rejects if it gives no answer. */
+async function exists(client: DnsClient, name: string, signal: AbortSignal): Promise<boolean> {
+  const question = { name, port: 1, srv: undefined, families: lookupFamilies() };
+  return (await orAborted(lookUp(client, question), signal)).targets.length > 0;
+}
+
+/** The first two labels of the full name of a Service. */
+function shortName(name: string): string {
+  return name.split('.', 2).join('.');
 }
 
 function bareDomain(domain: string): string {

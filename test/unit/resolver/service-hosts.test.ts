@@ -1,7 +1,8 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, it, onTestFinished, vi } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { HostsFile } from '../../../src/resolver/hosts-file.js';
 import { ServiceHosts, type ServiceHostsOptions } from '../../../src/resolver/service-hosts.js';
 import { FakeClock } from '../../../src/testing/fake-clock.js';
 import { FakeDnsClient } from '../../support/fixtures/fake-dns-client.js';
@@ -48,6 +49,73 @@ it.each([
   other.dns.answers[`A ${name}`] = ['10.0.0.1'];
   expect(await other.isService(host)).toBe(true);
   expect(other.hosts.nameOf(new URL(`http://${host}`))).toBe(name);
+});
+
+describe('a host of two labels that also is a pod of the own namespace', () => {
+  const service = 'web-0.web.svc.cluster.local.';
+  const pod = 'web-0.web.shop.svc.cluster.local.';
+  const inShop = (answers: Record<string, string[] | string>): Fixture => {
+    const fixture = new Fixture({ dns: { namespace: 'shop' } });
+    Object.assign(fixture.dns.answers, answers);
+    return fixture;
+  };
+  const both = { [`A ${service}`]: ['10.0.9.9'], [`A ${pod}`]: ['10.0.0.1'] };
+
+  it.each(['web-0.web', 'WEB-0.web:8080', 'web-0.web.'])(
+    '%s is left alone, as its search list means the pod',
+    async (host) => {
+      const fixture = inShop(both);
+      expect(await fixture.isService(host)).toBe(false);
+      expect(fixture.dns.asked).toEqual([`A ${service}`, `A ${pod}`]);
+      expect(fixture.hosts.snapshot()).toEqual([
+        { name: service, service: true, trouble: 'web-0.web is a pod of this namespace, and left alone' },
+      ]);
+    },
+  );
+
+  it('stays left alone while the pod restarts', async () => {
+    const fixture = inShop(both);
+    expect(await fixture.isService('web-0.web')).toBe(false);
+    delete fixture.dns.answers[`A ${pod}`];
+    await fixture.clock.advanceAsync(3_600_000);
+    expect(await fixture.isService('web-0.web')).toBe(false);
+  });
+
+  it.each(['web-0.web.svc', 'web-0.web.svc.cluster.local'])(
+    '%s is the Service: no search list reads it otherwise',
+    async (host) => {
+      const fixture = inShop(both);
+      expect(await fixture.isService('web-0.web')).toBe(false);
+      expect(await fixture.isService(host)).toBe(true);
+      expect(await fixture.isService('web-0.web')).toBe(false);
+    },
+  );
+
+  it('is the Service if there is no such pod', async () => {
+    const fixture = inShop({ [`A ${service}`]: ['10.0.9.9'] });
+    expect(await fixture.isService('web-0.web')).toBe(true);
+  });
+
+  it('a pod with an IPv6 address counts, too', async () => {
+    const fixture = inShop({ [`A ${service}`]: ['10.0.9.9'], [`A ${pod}`]: 'ENODATA', [`AAAA ${pod}`]: ['fd00::1'] });
+    expect(await fixture.isService('web-0.web')).toBe(false);
+  });
+
+  it('is left alone while DNS does not say whether there is one', async () => {
+    const fixture = inShop({ [`A ${service}`]: ['10.0.9.9'], [`A ${pod}`]: 'ESERVFAIL' });
+    expect(await fixture.isService('web-0.web')).toBe(false);
+    delete fixture.dns.answers[`A ${pod}`];
+    await fixture.clock.advanceAsync(5_000);
+    expect(fixture.isService('web-0.web')).toBe(false);
+    await fixture.clock.advanceAsync(0);
+    expect(fixture.isService('web-0.web')).toBe(true);
+  });
+
+  it('is the Service where the option says so', async () => {
+    const fixture = new Fixture({ services: ['web-0.web'], dns: { namespace: 'shop' } });
+    Object.assign(fixture.dns.answers, both);
+    expect(await fixture.isService('web-0.web')).toBe(true);
+  });
 });
 
 it.each([
@@ -140,11 +208,12 @@ it('callers at the same time share one query, whatever spelling they use', async
   await fixture.isService('warm.up');
   const verdicts = ['orders.shop', 'orders.shop.svc', 'orders.shop'].map((host) => fixture.isService(host));
   expect(await Promise.all(verdicts)).toEqual([true, true, true]);
-  expect(fixture.dns.asked).toEqual(['A warm.up.svc.cluster.local.', `A ${orders}`]);
+  const asked = ['A warm.up.svc.cluster.local.', `A ${orders}`, 'A orders.shop.web.svc.cluster.local.'];
+  expect(fixture.dns.asked).toEqual(asked);
   expect(fixture.isService('orders.shop')).toBe(true);
   await fixture.clock.advanceAsync(3_600_000);
   expect(fixture.isService('orders.shop')).toBe(true);
-  expect(fixture.dns.asked).toHaveLength(2);
+  expect(fixture.dns.asked).toHaveLength(3);
 });
 
 it('"no" holds for 30 s, and is queried again while nobody waits', async () => {
@@ -406,6 +475,27 @@ it('names in /etc/hosts are left to it, as they are written or completed by the 
   fixture.clock.advance(5_000);
   await until('the file was read again', () => fixture.isService('orders.shop') !== false);
   expect(await fixture.isService('orders.shop')).toBe(true);
+});
+
+it('a hosts file that cannot be read for a while keeps its names, and one that is deleted has none', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'evenkeel-'));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const hostsPath = join(folder, 'hosts');
+  await writeFile(hostsPath, '127.0.8.9 orders.shop stock.shop\n');
+  const file = new HostsFile(new FakeClock(), { hostsPath, resolvConfPath: '/nowhere' });
+  await file.read();
+  expect(file.has('orders.shop')).toBe(true);
+  await rm(hostsPath);
+  await mkdir(hostsPath);
+  await file.read();
+  expect(file.has('orders.shop')).toBe(true);
+  await rm(hostsPath, { recursive: true });
+  await writeFile(hostsPath, '127.0.8.9 stock.shop\n');
+  await file.read();
+  expect([file.has('orders.shop'), file.has('stock.shop')]).toEqual([false, true]);
+  await rm(hostsPath);
+  await file.read();
+  expect(file.has('stock.shop')).toBe(false);
 });
 
 it('a hosts file that cannot be read is an empty one', async () => {
