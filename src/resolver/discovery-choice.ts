@@ -12,7 +12,7 @@ import {
 import { type DnsModeOptions, isSlots } from './dns-mode.js';
 import { NothingSoFar } from './polling.js';
 import { nothingYet, type Resolved } from './resolved.js';
-import { WrongTarget } from './wrong-target.js';
+import { LeftToDns, WrongTarget } from './wrong-target.js';
 
 /**
  * How long the API server must refuse access before a working set is replaced by one from DNS, in ms. Refusals are sometimes brief, and
@@ -109,7 +109,7 @@ export function findingOf({ unwatched, slices, sliceCount, isService }: Known): 
  *         |                 |                | The Service has no such port: B
  *   D     | nothing         | DNS            | DNS finds any, or says that there is nothing: H
  *   E     | slices          | slices         | the API refuses for `REFUSAL_LASTS_MS` on end, or it fails and no endpoint can be
- *         |                 |                | connected to: F, and its last set stays
+ *         |                 |                | connected to, or the Service is left to DNS: F, and its last set stays
  *   F     | slices          | slices and DNS | the API allows it again: E. DNS finds any: G
  *   G     | dns, name       | slices and DNS | slices come: E
  *   H     | dns, name       | DNS            | for good: there is nothing above it
@@ -122,7 +122,7 @@ export function choose(options: ChoiceOptions, known: Known, last: Choice): Choi
   const areUsable =
     slices.error === undefined && (hasAny(slices) || (slices.endpoints !== undefined && known.isService && !isNew));
   if (areUsable) return { mode: 'slices', state: slices, isHopeless: false, needsDns: false, wait: undefined };
-  const isLost = known.reachesNone && !(slices.error instanceof WrongTarget);
+  const isLost = slices.error instanceof LeftToDns || (known.reachesNone && !(slices.error instanceof WrongTarget));
   const needsDns =
     known.dns !== undefined || isOver || isLost || (last.mode === undefined && findingOf(known).kind !== 'silent');
   const now = { ...last, needsDns, wait };
@@ -201,9 +201,9 @@ function withEmptyDns(known: Known, now: Choice): Choice {
   return { ...now, isHopeless, state: { endpoints: [], emptyBecause, error } };
 }
 
-/** The ports of the pods in a set. */
-export function podPorts({ endpoints = [] }: Resolved): ReadonlySet<number> {
-  return new Set(endpoints.map(({ port }) => port));
+/** The ports of the pods in a set; none if DNS does not lead to them. */
+export function podPorts({ endpoints = [], error }: Resolved): ReadonlySet<number> {
+  return new Set(error instanceof LeftToDns ? [] : endpoints.map(({ port }) => port));
 }
 
 function hasAny(resolved: Resolved | undefined): resolved is Resolved & { readonly endpoints: readonly Endpoint[] } {

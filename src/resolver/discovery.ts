@@ -93,7 +93,7 @@ export class DiscoveryWatch implements Resolution {
   }
 
   refresh(failingSinceMs?: number, reachesNone?: boolean): void {
-    this.#slices?.refresh(failingSinceMs);
+    this.#slices?.refresh(failingSinceMs, reachesNone);
     this.#dns?.refresh();
     if (reachesNone && this.#known.slices.error !== undefined && !this.#isClosed) this.#learn({ reachesNone });
   }

@@ -21,6 +21,13 @@ export class WrongTarget extends ResolveError {
   }
 }
 
+/** The error for a Service whose EndpointSlices do not say who may be called here. Its name in DNS does. */
+export class LeftToDns extends ResolveError {
+  constructor(message: string) {
+    super(message, { permanent: true });
+  }
+}
+
 /**
  * The error for a port number that could mean several ports, while evenkeel has no permission to read the Service that says which one it
  * is.

@@ -1,5 +1,5 @@
-import type { Endpoint } from '../endpoint/endpoint.js';
 import type { EndpointEntry, EndpointSet } from '../endpoint/endpoint-set.js';
+import { hintedFor } from '../endpoint/hinted.js';
 import { optionError } from '../runtime/check.js';
 import type { Complete } from '../runtime/complete.js';
 import { described } from '../runtime/described.js';
@@ -46,30 +46,12 @@ export function topologyHints(options: TopologyHintsOptions = {}): StageFactory 
   return described(() => ({ apply: (set) => applyHints(set, zone, nodeName, others) }), 'topologyHints');
 }
 
-/** Returns an endpoint's topology hints of one kind, by zone or by node. */
-type HintsOf = (endpoint: Endpoint) => readonly string[];
-
-const byNode: HintsOf = (endpoint) => endpoint.hintNodes;
-const byZone: HintsOf = (endpoint) => endpoint.hintZones;
-
 function applyHints(set: EndpointSet, zone: string, nodeName: string, others: 'absent' | 'standby'): EndpointSet {
   // If there is no ready endpoint, terminating ones are used whatever their hints say, as kube-proxy does.
-  const ready = set.entries.filter(({ endpoint }) => endpoint.conditions.ready);
-  const [hintsOf, own] = holds(ready, byNode, nodeName) ? [byNode, nodeName] : [byZone, zone];
-  if (!holds(ready, hintsOf, own)) return set;
-  const ours = ({ endpoint }: EndpointEntry): boolean => !endpoint.conditions.ready || hintsOf(endpoint).includes(own);
+  const ready = set.entries.map(({ endpoint }) => endpoint).filter(({ conditions }) => conditions.ready);
+  const isHinted = hintedFor(ready, zone, nodeName);
+  if (isHinted === undefined) return set;
+  const ours = ({ endpoint }: EndpointEntry): boolean => !endpoint.conditions.ready || isHinted(endpoint);
   if (others === 'absent') return set.filter(ours);
   return set.map((entry) => (ours(entry) || entry.weight === 0 ? entry : { ...entry, weight: 0 }));
-}
-
-/** Whether topology hints of one kind apply: all ready endpoints have such a hint, and one of them names this zone or node. */
-function holds(ready: readonly EndpointEntry[], hintsOf: HintsOf, own: string): boolean {
-  if (own === '' || ready.length === 0) return false;
-  let named = false;
-  for (const { endpoint } of ready) {
-    const hints = hintsOf(endpoint);
-    if (hints.length === 0) return false;
-    named ||= hints.includes(own);
-  }
-  return named;
 }

@@ -137,7 +137,7 @@ export function countedSlices(options: EndpointSlicesOptions, onSlices: (count: 
     subjectName,
     port,
     podPort,
-    nodeName: topologyFromEnv().nodeName,
+    place: topologyFromEnv(),
     family,
     allowAddresses,
     maxEndpoints,

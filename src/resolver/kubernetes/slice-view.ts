@@ -20,8 +20,8 @@ export interface ViewOptions {
   readonly subjectName: string;
   readonly port: string | number | undefined;
   readonly podPort: number | undefined;
-  /** The node on which this process runs; undefined if that is unknown. */
-  readonly nodeName: string | undefined;
+  /** The zone and the node in which this process runs; undefined if that is unknown. */
+  readonly place: { readonly zone: string | undefined; readonly nodeName: string | undefined };
   readonly family: AddressFamily | undefined;
   readonly allowAddresses: AllowAddresses;
   readonly maxEndpoints: number;
@@ -69,7 +69,7 @@ export class SliceView implements Resolution, WatchSubscriber {
     this.#announcer = new Announcer(listener);
     this.#context = context;
     const { clock, rng } = context;
-    this.#rules = new ServiceRules(options.subjectName, options.nodeName, hostname());
+    this.#rules = new ServiceRules(options.subjectName, { ...options.place, name: hostname() });
     this.#set = new PublishedSet(clock, (endpoints) => this.#publish(endpoints));
     this.#subscription = joinWatch(options.subject, clock, rng, this);
     // Another resolver's watch of the same Service may have got an answer already.
@@ -80,10 +80,10 @@ export class SliceView implements Resolution, WatchSubscriber {
    * A connection to an endpoint failed, so the set may be outdated: drops endpoints that are no longer in any slice, and makes a watch
    * that pauses continue sooner.
    */
-  refresh(failingSinceMs?: number): void {
+  refresh(failingSinceMs?: number, reachesNone?: boolean): void {
     if (this.#closed) return;
     this.#set.dropVanished();
-    this.#subscription.hurry(failingSinceMs);
+    this.#subscription.hurry(failingSinceMs, reachesNone);
   }
 
   close(): void {
@@ -141,7 +141,7 @@ export class SliceView implements Resolution, WatchSubscriber {
   #knowRules(): boolean {
     const { service } = this.#subscription;
     // Whoever set NODE_NAME wants them followed. Elsewhere the object is read only where a port number needs it.
-    if (!this.#set.started && this.#options.nodeName !== undefined) service.want();
+    if (!this.#set.started && this.#options.place.nodeName !== undefined) service.want();
     const { facts } = service.known;
     this.#ruleFailure = this.#rules.failure(facts);
     if (this.#ruleFailure !== undefined) return false;

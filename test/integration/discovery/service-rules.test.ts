@@ -80,6 +80,21 @@ describe('internalTrafficPolicy: Local, read from the API server', () => {
   });
 });
 
+it('a Service that becomes an ExternalName is left to DNS from the next list on, although its slices stay', async () => {
+  serviceWith({});
+  const one = watch();
+  await one.until('all pods', () => one.mode === 'slices');
+  world.api.services.put({
+    metadata: { name: 'orders', namespace: 'shop' },
+    spec: { type: 'ExternalName', externalName: 'orders.example.com' },
+  });
+  world.dns.kubernetes.set({ namespace: 'shop', name: 'orders', externalName: 'orders.example.com' });
+  world.dns.zone.set('orders.example.com', { a: ['192.0.2.1', '192.0.2.2'] });
+  world.api.compact();
+  world.api.disturb('end');
+  await one.until('the addresses of the name', () => one.addresses === '192.0.2.1:80 192.0.2.2:80', 500);
+});
+
 describe('sessionAffinity: ClientIP, read from the API server', () => {
   it('is one pod of all, and another once that is unready or gone', async () => {
     const orders = serviceWith({ sessionAffinity: 'ClientIP' });

@@ -11,7 +11,7 @@ import {
 import { resolveDnsOptions } from '../../../src/resolver/dns.js';
 import { NothingSoFar } from '../../../src/resolver/polling.js';
 import { nothingYet, type Resolved } from '../../../src/resolver/resolved.js';
-import { WrongTarget } from '../../../src/resolver/wrong-target.js';
+import { LeftToDns, WrongTarget } from '../../../src/resolver/wrong-target.js';
 
 const { host: _host, port: _port, srv: _srv, ...dns } = resolveDnsOptions({ host: 'x', port: 1, clusterDomain: 'a.b' });
 const options: ChoiceOptions = {
@@ -41,6 +41,7 @@ const failed = (error: ResolveError, known = nothingYet): Resolved => ({ ...know
 const refused = new ResolveError('refused', { code: 'EVENKEEL_FORBIDDEN', permanent: true });
 const away = new ResolveError('away');
 const noService = new WrongTarget('service', 'no such Service');
+const elsewhere = new LeftToDns('elsewhere');
 const nothing = new NothingSoFar('DNS has no such name');
 const chosen = (mode: Choice['mode'], state: Resolved): Choice => ({ ...nothingChosen, mode, state });
 
@@ -106,6 +107,11 @@ describe('with a set from slices, discovery', () => {
       'asks no DNS about a Service that does not exist, whatever can be connected to',
       { slices: failed(noService, set('10.0.0.1')), reachesNone: true },
       'slices, 10.0.0.1, (no such Service)',
+    ],
+    [
+      'asks DNS at once about a Service whose slices do not say who may be called',
+      { slices: failed(elsewhere, set('10.0.0.1')) },
+      'slices, 10.0.0.1, (elsewhere), asks DNS, waits for lasting refusal',
     ],
     [
       'waits whether a refusal lasts',

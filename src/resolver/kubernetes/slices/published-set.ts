@@ -11,11 +11,14 @@ import type { EndpointSlice, SliceMember, SlicePort } from './endpoint-slice.js'
 /** The shortest time between two updates of the set, in ms: even in a storm of changes there are at most 20 updates a second. */
 const PACE_MS = 50;
 /**
- * How long an endpoint that vanished from all slices stays in the set, in ms. It may be moving from one slice to another (S9). If nothing is
- * listed any more, the Service was deleted, perhaps to be created again; its pods still answer, and nobody else would.
+ * How long an endpoint that vanished from all slices stays in the set, in ms. It may be moving from one slice to another (S9); if no
+ * endpoint is listed, for longer. If there is no slice at all, the Service was deleted, perhaps to be created again: its pods still answer,
+ * and nobody else would. All leave at once when a connection to any fails (`dropVanished`), since that pod may be gone, and its address may
+ * be given to a pod of another Service.
  */
 const LINGER_MS = 250;
 const EMPTY_LINGER_MS = 1_000;
+const DELETED_LINGER_MS = 30_000;
 /** How many updates may come earlier because an endpoint must not be used any longer: this many in a row, and this many per second. */
 const URGENT_BURST = 20;
 
@@ -297,6 +300,7 @@ export class PublishedSet {
 
   /** How long endpoints stay that vanished. */
   get #lingerMs(): number {
+    if (this.#slices.size === 0) return DELETED_LINGER_MS;
     return this.#listings.size === 0 ? EMPTY_LINGER_MS : LINGER_MS;
   }
 

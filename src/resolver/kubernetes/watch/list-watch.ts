@@ -15,8 +15,8 @@ import { type Step, WatchRecovery } from './watch-recovery.js';
 
 const LIST_TIMEOUT_MS = 60_000;
 /**
- * If the first list takes longer than this, in ms, that is reported as a failure. Requests are waiting for the list, and their callers
- * have less patience than the list has time.
+ * If a list takes longer than this, in ms, that is reported as a failure if it is the first, or follows a watch that was doubted. Requests
+ * are waiting for it or fail, and their callers have less patience than the list has time.
  */
 const SILENT_LIST_MS = 3_000;
 /**
@@ -57,6 +57,8 @@ const HURRY_SPREAD_MS = 1_000;
 const DOUBTED_SILENCE_MS = 5_000;
 /** When a node dies, all clients lose its pods together. Their lists are spread over this time, in ms. */
 const DOUBT_SPREAD_MS = 10_000;
+/** The same if a client has lost all of its endpoints, so that every call fails meanwhile. */
+const DOUBT_ALL_SPREAD_MS = 2_000;
 /** The shortest time between two watches that are given up in this way, in ms. */
 const DOUBT_AGAIN_MS = 60_000;
 /**
@@ -94,7 +96,8 @@ export class ListWatch {
   #listedAtMs = Number.NEGATIVE_INFINITY;
   /** The request of the watch that is open. */
   #openWatch: WatchRequest | undefined;
-  #doubt: Timer | undefined;
+  /** The list that is planned because the watch is doubted. */
+  #doubt: { readonly timer: Timer; readonly spreadMs: number } | undefined;
   #doubtedAtMs = Number.NEGATIVE_INFINITY;
   #attempt: WatchRequest | undefined;
   #pausing: Pausing | undefined;
@@ -118,9 +121,11 @@ export class ListWatch {
    *
    * @param failingSinceMs Since when so many connections have failed that the set itself is in doubt, on the clock in ms. A watch that has
    * said nothing for a while is then given up for a list, once for each time that connections begin to fail.
+   * @param reachesNone Whether connections fail to all endpoints.
    */
-  hurry(failingSinceMs?: number): void {
-    if (failingSinceMs !== undefined) this.#doubtWatch(failingSinceMs);
+  hurry(failingSinceMs?: number, reachesNone = false): void {
+    if (failingSinceMs !== undefined)
+      this.#doubtWatch(failingSinceMs, reachesNone ? DOUBT_ALL_SPREAD_MS : DOUBT_SPREAD_MS);
     const pause = this.#pausing;
     if (this.#closed || pause === undefined || pause.isHurried) return;
     pause.isHurried = true;
@@ -133,26 +138,30 @@ export class ListWatch {
   /** Ends the loop at once, and aborts its request. */
   close(): void {
     this.#closed = true;
-    this.#doubt?.cancel();
+    this.#doubt?.timer.cancel();
     this.#attempt?.cancel();
     this.#pausing?.timer?.cancel();
     this.#pausing?.end();
   }
 
-  #doubtWatch(failingSinceMs: number): void {
+  #doubtWatch(failingSinceMs: number, spreadMs: number): void {
     const watch = this.#openWatch;
-    if (watch === undefined || this.#doubt !== undefined || this.#listedAtMs >= failingSinceMs) return;
+    if (watch === undefined || this.#listedAtMs >= failingSinceMs) return;
+    // Drawn again only if all endpoints are lost by now: repeated draws would bring all clients close to the minimum.
+    if (this.#doubt !== undefined && this.#doubt.spreadMs <= spreadMs) return;
     const { clock, rng } = this.#options;
     const nowMs = clock.now();
     if (nowMs - watch.receivedAtMs < DOUBTED_SILENCE_MS) return;
-    const dueMs = Math.max(nowMs + DOUBT_SPREAD_MS * rng.next(), this.#doubtedAtMs + DOUBT_AGAIN_MS);
-    this.#doubt = clock.timer(() => {
+    const dueMs = Math.max(nowMs + spreadMs * rng.next(), this.#doubtedAtMs + DOUBT_AGAIN_MS);
+    this.#doubt?.timer.cancel();
+    const timer = clock.timer(() => {
       this.#doubt = undefined;
       if (this.#openWatch !== watch || watch.receivedAtMs > nowMs) return;
       this.#doubtedAtMs = clock.now();
       this.#relistDueMs = clock.now();
       watch.cut('the watch says nothing while connections to endpoints fail');
     }, dueMs - nowMs);
+    this.#doubt = { timer, spreadMs };
   }
 
   async #run(): Promise<void> {
@@ -357,9 +366,14 @@ export class ListWatch {
     return `/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices`;
   }
 
+  /** Whether there is no set yet, or no list since the last doubt about it. */
+  get #isInDoubt(): boolean {
+    return this.#version === undefined || this.#doubtedAtMs > this.#listedAtMs;
+  }
+
   #beginList(timeoutMs: number): WatchRequest {
     const attempt = this.#begin(timeoutMs, 'list');
-    if (this.#version !== undefined) return attempt;
+    if (!this.#isInDoubt) return attempt;
     attempt.after(SILENT_LIST_MS, () => void this.#reportSilence());
     return attempt;
   }
@@ -367,7 +381,7 @@ export class ListWatch {
   async #reportSilence(): Promise<void> {
     const error = await this.#errorOf('list', silentList);
     // There is nothing to report if a list has become complete meanwhile.
-    if (this.#version === undefined) this.#fail(silentList, error);
+    if (this.#isInDoubt) this.#fail(silentList, error);
   }
 
   async #errorOf(verb: 'list' | 'watch', failure: ApiFailure): Promise<ResolveError> {

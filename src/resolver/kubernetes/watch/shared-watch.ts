@@ -41,7 +41,7 @@ export interface Subscription {
   /** The Service object itself. */
   readonly service: Omit<ServiceObject, 'listed' | 'close'>;
   /** The set seems outdated: a pause of the watch ends sooner, and a silent watch is doubted, see `ListWatch.hurry`. */
-  hurry(failingSinceMs?: number): void;
+  hurry(failingSinceMs?: number, reachesNone?: boolean): void;
   close(): void;
 }
 
@@ -131,7 +131,7 @@ class SharedWatch {
         return watch.#failure;
       },
       service: this.#service,
-      hurry: (failingSinceMs) => this.#loop.hurry(failingSinceMs),
+      hurry: (...news) => this.#loop.hurry(...news),
       close: () => this.#leave(subscriber),
     };
   }

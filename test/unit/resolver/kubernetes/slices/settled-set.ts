@@ -24,7 +24,7 @@ export class SettledSet {
   settle(touched: Set<string>): void {
     const before = this.#listed;
     this.#set.settle();
-    this.#clock.advance(1_000);
+    this.#clock.advance(30_000);
     for (const at of new Set([...before.keys(), ...this.#listed.keys()])) {
       if (before.get(at) !== this.#listed.get(at)) touched.add(at);
     }

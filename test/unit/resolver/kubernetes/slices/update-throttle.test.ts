@@ -160,24 +160,75 @@ describe('W6 publication', () => {
     expect(stage.published).toEqual(['1R 2R']);
   });
 
-  it('keeps endpoints that all vanished at once for a second, for the Service may be created again', () => {
+  it('keeps the endpoints of a Service that was deleted for 30 s, for it may be created again', () => {
     const stage = new Stage('1R 2N 3T');
     stage.remove();
     expect(stage.last).toBe('1R');
-    stage.clock.advance(999);
+    stage.clock.advance(29_999);
     expect(stage.last).toBe('1R');
     stage.clock.advance(1);
     expect(stage.last).toBe('');
     expect(stage.clock.timers).toBe(0);
   });
 
-  it('publishes nothing if a Service that was deleted is back within a second', () => {
+  it('keeps those of all its slices, however they are deleted one after another', () => {
+    const stage = new Stage('1R 2R');
+    stage.put('3R', 's2');
+    stage.clock.advance(100);
+    stage.remove('s2');
+    stage.clock.advance(100);
+    stage.remove();
+    stage.clock.advance(29_899);
+    expect(stage.last).toBe('1R 2R 3R');
+    stage.clock.advance(1);
+    expect(stage.last).toBe('1R 2R');
+    stage.clock.advance(100);
+    expect(stage.last).toBe('');
+  });
+
+  it('publishes nothing if a Service that was deleted is back within 30 s', () => {
     const stage = new Stage('1R 2R');
     stage.remove();
-    stage.clock.advance(900);
+    stage.clock.advance(29_900);
     stage.put('2R 1R', 's2');
-    stage.clock.advance(5_000);
+    stage.clock.advance(60_000);
     expect(stage.published).toEqual(['1R 2R']);
+  });
+
+  it('has the pods of the new Service alone as soon as that lists any', () => {
+    const stage = new Stage('1R 2R');
+    stage.remove();
+    stage.clock.advance(5_000);
+    stage.put('2R 8R', 's2');
+    expect(stage.last).toBe('2R 8R');
+    expect(stage.clock.timers).toBe(0);
+  });
+
+  it('keeps nothing of a deleted Service once a connection fails: another pod may have the address', () => {
+    const stage = new Stage('1R 2R');
+    stage.remove();
+    stage.clock.advance(5_000);
+    stage.set.dropVanished();
+    expect(stage.last).toBe('');
+    expect(stage.clock.timers).toBe(0);
+  });
+
+  it('keeps endpoints for a second that all vanish from a slice that stays', () => {
+    const stage = new Stage('1R 2N 3T');
+    stage.put('');
+    stage.clock.advance(999);
+    expect(stage.last).toBe('1R');
+    stage.clock.advance(1);
+    expect(stage.last).toBe('');
+  });
+
+  it('keeps nothing of a deleted Service beyond a second if the new one is empty', () => {
+    const stage = new Stage('1R 2R');
+    stage.remove();
+    stage.clock.advance(5_000);
+    stage.put('', 's2');
+    expect(stage.last).toBe('');
+    expect(stage.clock.timers).toBe(0);
   });
 
   it('drops what vanished more than 250 ms ago as soon as other endpoints are listed', () => {

@@ -1,13 +1,17 @@
 import { describe, expect, it } from 'vitest';
 import type { Rng } from '../../../../../src/runtime/rng.js';
-import { bookmark } from '../fake-api-client.js';
+import { settle } from '../../../../../src/testing/fake-clock.js';
+import { bookmark, status } from '../fake-api-client.js';
 import { high, Loop, low } from '../loop.js';
 
 const SILENCE_MS = 5_000;
 
 /** A watch that is open, and for how long endpoints could not be connected to. */
-async function opened(rng: Rng = low): Promise<Loop> {
-  const loop = new Loop(rng);
+async function opened(rng: Rng = low, streamingLists = false): Promise<Loop> {
+  const loop = new Loop(rng, undefined, undefined, false, streamingLists);
+  await settle();
+  // A server that knows no streaming lists is asked for one once an hour.
+  if (streamingLists) await loop.client.last.answer(400);
   await loop.begin(10);
   await loop.clock.advanceAsync(60_000);
   return loop;
@@ -33,6 +37,40 @@ describe('W10 a silent watch while connections to endpoints fail', () => {
     await loop.clock.advanceAsync(10);
     expect(loop.client.last.verb).toBe('list');
   });
+
+  it('does so within 2 s if no endpoint at all can be connected to, also if at first some could', async () => {
+    const loop = await opened(high);
+    loop.listWatch.hurry(loop.clock.now() - SILENCE_MS);
+    loop.listWatch.hurry(loop.clock.now() - SILENCE_MS, true);
+    await loop.clock.advanceAsync(1_990);
+    expect(loop.client.last.verb).toBe('watch');
+    await loop.clock.advanceAsync(10);
+    expect(loop.client.last.verb).toBe('list');
+  });
+
+  it.each([false, true])(
+    'is reported if the server is silent about the list, too, for 3 s, until it answers (streaming: %s)',
+    async (streamingLists) => {
+      const loop = await opened(low, streamingLists);
+      loop.told.length = 0;
+      loop.listWatch.hurry(loop.clock.now() - SILENCE_MS);
+      await loop.clock.advanceAsync(2_999);
+      expect(loop.told).toEqual([]);
+      await loop.clock.advanceAsync(1);
+      expect(loop.told).toEqual(['fail EVENKEEL_RESOLVE']);
+      expect(loop.errors[0]?.message).toContain('no answer for 3 s');
+      await loop.clock.advanceAsync(5_000);
+      expect(loop.told).toHaveLength(1);
+      await loop.list(20);
+      expect(loop.told).toEqual(['fail EVENKEEL_RESOLVE', 'list s1', 'confirmed']);
+      // The next list is one of many, and nothing is in doubt.
+      await loop.openWatch();
+      loop.client.last.event('ERROR', status(410, 'Expired'));
+      await loop.clock.advanceAsync(10_000);
+      expect(loop.client.last.verb).toBe('list');
+      expect(loop.told).toHaveLength(3);
+    },
+  );
 
   it('is left alone if it says anything meanwhile', async () => {
     const loop = await opened(high);
