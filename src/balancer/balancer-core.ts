@@ -1,4 +1,4 @@
-import { type AcquireOptions, acquireOptionNames, type PickOptions, signalOnly } from '../call/acquire-options.js';
+import { type AcquireOptions, checkAcquireOptions, type PickOptions, signalOnly } from '../call/acquire-options.js';
 import { CallLease, CallTimes, type LeaseOwner } from '../call/lease.js';
 import { OutsideCalls } from '../call/outside-calls.js';
 import { type RunOptions, runCall, type Use } from '../call/run-call.js';
@@ -12,12 +12,12 @@ import { notify, type Observer, withDiagnostics } from '../observe/observer.js';
 import { Warnings } from '../observe/warnings.js';
 import type { PickTarget } from '../picker/picker.js';
 import type { Subchannel } from '../pool/subchannel.js';
-import { checkPriority } from '../propagation/priority.js';
 import { RetryRules } from '../retry/retry-policy.js';
-import { checkKeys, checkNumber, checkSignal, optionError } from '../runtime/check.js';
+import { checkKeys, checkSignal, optionError } from '../runtime/check.js';
 import type { Clock } from '../runtime/clock.js';
 import { Closing } from '../runtime/closing.js';
 import { ownProperties } from '../runtime/own-properties.js';
+import type { Stopper } from '../runtime/stopper.js';
 import type { ResolvedBalancerOptions } from './balancer-options.js';
 import { CurrentPicker } from './current-picker.js';
 import { Endpoints } from './endpoints.js';
@@ -90,19 +90,12 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     return lease;
   }
 
-  async acquire(callersOptions: AcquireOptions = {}): Promise<CallLease<C>> {
-    checkKeys('acquire', callersOptions, acquireOptionNames);
-    const options = ownProperties(callersOptions);
-    const { key, avoid, unlimited, signal } = options;
-    const priority = checkPriority(options.priority);
-    const { waitTimeoutMs } = this.#options;
-    const timeoutMs = checkNumber('timeoutMs', options.timeoutMs, waitTimeoutMs, { min: 0, infinite: true });
-    const limitMs = checkNumber('limitMs', options.limitMs, timeoutMs, { min: 0, infinite: true });
-    const deadlineMs = checkNumber('deadlineMs', options.deadlineMs, Number.POSITIVE_INFINITY, { infinite: true });
-    if (avoid !== undefined && typeof avoid?.has !== 'function')
-      throw optionError('avoid', 'a set of subchannels', avoid);
-    checkSignal('signal', signal);
+  /** @param stopper Ends the wait of a call of evenkeel's own, whose options need no check. */
+  async acquire(callersOptions: AcquireOptions = {}, stopper?: Stopper): Promise<CallLease<C>> {
+    const options = stopper === undefined ? checkAcquireOptions(callersOptions) : callersOptions;
+    const { key, avoid, unlimited, priority, signal, timeoutMs = this.#options.waitTimeoutMs } = options;
     signal?.throwIfAborted();
+    if (stopper?.isStopped) throw stopper.reason;
     const lease = this.#pickInTurn(options, true);
     if (lease !== undefined) return lease;
     let sinceMs: number | undefined;
@@ -113,7 +106,18 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       // The waiting room counts this caller from now on, so its missed pick no longer counts as another waiting caller.
       this.#endpoints.first.joined();
       sinceMs = this.clock.now();
-      const waits = this.#room.wait({ key, avoid, unlimited, signal, timeoutMs, limitMs, priority, deadlineMs });
+      const { limitMs = timeoutMs, deadlineMs } = options;
+      const waits = this.#room.wait({
+        key,
+        avoid,
+        unlimited,
+        priority,
+        signal,
+        stopper,
+        timeoutMs,
+        limitMs,
+        deadlineMs,
+      });
       this.#endpoints.judgeWaiting();
       const served = await waits;
       this.meter?.waited(this.clock.now() - sinceMs, true);

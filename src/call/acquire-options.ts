@@ -1,5 +1,7 @@
 import type { PickTarget } from '../picker/picker.js';
-import type { Priority } from '../propagation/priority.js';
+import { checkPriority, type Priority } from '../propagation/priority.js';
+import { checkKeys, checkNumber, checkSignal, optionError } from '../runtime/check.js';
+import { ownProperties } from '../runtime/own-properties.js';
 
 /** Options of a pick: which endpoint a call may go to. */
 export interface PickOptions {
@@ -36,8 +38,7 @@ export interface AcquireOptions extends PickOptions {
   readonly deadlineMs?: number | undefined;
 }
 
-/** The names of the options in `AcquireOptions`, to find unknown ones. */
-export const acquireOptionNames: readonly (keyof AcquireOptions)[] = [
+const names: readonly (keyof AcquireOptions)[] = [
   'key',
   'avoid',
   'signal',
@@ -47,6 +48,21 @@ export const acquireOptionNames: readonly (keyof AcquireOptions)[] = [
   'deadlineMs',
   'unlimited',
 ];
+
+/** Checks the options of an application's `acquire`. Throws EVENKEEL_OPTION. */
+export function checkAcquireOptions(callersOptions: AcquireOptions): AcquireOptions {
+  checkKeys('acquire', callersOptions, names);
+  const options = ownProperties(callersOptions);
+  checkPriority(options.priority);
+  checkNumber('timeoutMs', options.timeoutMs, 0, { min: 0, infinite: true });
+  checkNumber('limitMs', options.limitMs, 0, { min: 0, infinite: true });
+  checkNumber('deadlineMs', options.deadlineMs, 0, { infinite: true });
+  const { avoid, signal } = options;
+  if (avoid !== undefined && typeof avoid?.has !== 'function')
+    throw optionError('avoid', 'a set of subchannels', avoid);
+  checkSignal('signal', signal);
+  return options;
+}
 
 /** The options of `ready` and `close`. */
 export const signalOnly = ['signal'] as const;

@@ -4,6 +4,7 @@ import type { CallFacts, TracedAttempt } from '../observe/traces.js';
 import type { Priority } from '../propagation/priority.js';
 import type { RetryPolicy } from '../retry/retry-policy.js';
 import type { TriedEndpoints } from '../retry/tried-endpoints.js';
+import type { Stopper } from '../runtime/stopper.js';
 import type { AcquireOptions, PickOptions } from './acquire-options.js';
 import type { CallTrace, TracedSource } from './call-trace.js';
 import type { CallLease, Lease } from './lease.js';
@@ -12,8 +13,8 @@ import type { CallLease, Lease } from './lease.js';
 export interface AttemptSource<C> extends TracedSource {
   /** Picks an endpoint that can take the call at once; undefined if none can. */
   pick(options?: PickOptions): Lease<C> | undefined;
-  /** Waits for an endpoint that can take the call, at most as long as the options say. */
-  acquire(options: AcquireOptions): Promise<Lease<C>>;
+  /** Waits for an endpoint that can take the call, at most as long as the options say, and until `stopper` or their signal ends the wait. */
+  acquire(options: AcquireOptions, stopper: Stopper): Promise<Lease<C>>;
   /** The retry policy whose budget a new call adds to. Undefined: the policy of the first endpoint that the call goes to. */
   readonly retries: RetryPolicy | undefined;
 }

@@ -1,8 +1,8 @@
 import { type Outcome, outcomes } from '../endpoint/outcome.js';
 import { isTraced, observes } from '../observe/observer.js';
 import { TriedEndpoints } from '../retry/tried-endpoints.js';
-import { offAbort, onAbort } from '../runtime/abort-listeners.js';
 import { ownProperties } from '../runtime/own-properties.js';
+import { Stopper } from '../runtime/stopper.js';
 import {
   type AttemptEnd,
   type AttemptedCall,
@@ -55,7 +55,7 @@ export class Attempts<C> implements SharedAttempts<C> {
   readonly #call: AttemptedCall<C>;
   readonly #key: string | undefined;
   readonly #isHedge: boolean;
-  #waiting: AbortController | undefined = undefined;
+  #waiting: Stopper | undefined = undefined;
   /**
    * The error of the last attempt, and that of the last attempt that really failed: an attempt of which nothing was sent sets only
    * `#error`.
@@ -101,7 +101,7 @@ export class Attempts<C> implements SharedAttempts<C> {
 
   /** Waits for an endpoint and makes the next attempt on it. If none becomes available, the call fails. */
   wait(): void {
-    const waiting = new AbortController();
+    const waiting = new Stopper();
     this.#waiting = waiting;
     this.#call.waitBegan?.();
     this.#traces?.waits();
@@ -137,7 +137,7 @@ export class Attempts<C> implements SharedAttempts<C> {
   stop(reason?: unknown, error: unknown = reason): void {
     this.#stopped = true;
     this.#traces?.stopped(error, this.#waiting !== undefined || this.lease !== undefined);
-    this.#waiting?.abort(reason);
+    this.#waiting?.stop(reason);
   }
 
   /** Ends the call together with its running attempt. */
@@ -312,22 +312,14 @@ export class Attempts<C> implements SharedAttempts<C> {
     this.#traces?.answeredWith(status);
   }
 
-  async #acquire(waiting: AbortController): Promise<Lease<C>> {
+  async #acquire(waiting: Stopper): Promise<Lease<C>> {
     const avoid = this.shared.tried?.avoid;
     // An endpoint that failed just now is taken out of use within this turn of the event loop. Only then is it clear which endpoints are
     // left.
     if (avoid !== undefined) await undefined;
     const { signal, waitTimeoutMs: timeoutMs, waitLimitMs: limitMs, unlimited, priority, deadlineMs } = this.#call;
-    // The wait ends when the call's own signal aborts, and when `stop` is called.
-    const aborted = (): void => waiting.abort(signal?.reason);
-    if (signal?.aborted === true) aborted();
-    else onAbort(signal, aborted);
-    try {
-      const limits = { signal: waiting.signal, timeoutMs, limitMs, deadlineMs };
-      return await this.#source.acquire({ key: this.#key, avoid, unlimited, priority, ...limits });
-    } finally {
-      offAbort(signal, aborted);
-    }
+    const options = { key: this.#key, avoid, unlimited, priority, signal, timeoutMs, limitMs, deadlineMs };
+    return this.#source.acquire(options, waiting);
   }
 
   /** Whether another attempt may follow. If so, its retry is paid for from the budget, unless the retry is free. */

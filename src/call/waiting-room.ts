@@ -4,6 +4,7 @@ import { type Priority, priorities } from '../propagation/priority.js';
 import { offAbort, onAbort } from '../runtime/abort-listeners.js';
 import type { Clock, Timer } from '../runtime/clock.js';
 import { deadline } from '../runtime/deadline.js';
+import type { Stopper } from '../runtime/stopper.js';
 import type { CallLease } from './lease.js';
 import { type InLine, WaitingLine } from './waiting-line.js';
 
@@ -14,6 +15,8 @@ export interface WaitRequest {
   /** Whether the caller is outside the limit. @defaultValue false */
   readonly unlimited?: boolean | undefined;
   readonly signal: AbortSignal | undefined;
+  /** Ends the wait as `signal` does. */
+  readonly stopper?: Stopper | undefined;
   readonly timeoutMs: number;
   /** The whole limit of which `timeoutMs` is the rest, in ms. @defaultValue `timeoutMs` */
   readonly limitMs?: number | undefined;
@@ -105,7 +108,7 @@ export class WaitingRoom<C, L = CallLease<C>> {
    */
   wait(request: WaitRequest): Promise<L> {
     const { clock, maxWaiting, limit } = this.#owner;
-    const { signal, timeoutMs, priority = 'default', deadlineMs = Number.POSITIVE_INFINITY } = request;
+    const { signal, stopper, timeoutMs, priority = 'default', deadlineMs = Number.POSITIVE_INFINITY } = request;
     const isUnlimited = request.unlimited === true;
     const ranked = this.#lines[priorities.indexOf(priority)] as WaitingLine<Waiter<C, L>>;
     const line = isUnlimited ? this.#unlimited : ranked;
@@ -122,6 +125,7 @@ export class WaitingRoom<C, L = CallLease<C>> {
       return Promise.reject(new EvenkeelError('EVENKEEL_QUEUE_FULL', message));
     }
     if (signal?.aborted) return Promise.reject(signal.reason);
+    if (stopper?.isStopped) return Promise.reject(stopper.reason);
     return new Promise((resolve, reject) => {
       this.joinedMs = clock.now();
       const waiter: Waiter<C, L> = {
@@ -138,7 +142,7 @@ export class WaitingRoom<C, L = CallLease<C>> {
           Math.min(timeoutMs, hopefulMs),
         ),
         onAbort: () => {
-          if (this.#leave(waiter)) reject(signal?.reason);
+          if (this.#leave(waiter)) reject(stopper?.isStopped ? stopper.reason : signal?.reason);
         },
         resolve,
         reject,
@@ -148,6 +152,7 @@ export class WaitingRoom<C, L = CallLease<C>> {
       };
       waiter.timer.ref();
       onAbort(signal, waiter.onAbort);
+      if (stopper !== undefined) stopper.onStop = waiter.onAbort;
       line.join(waiter);
       this.size++;
       this.#shedOld();
@@ -300,7 +305,9 @@ export class WaitingRoom<C, L = CallLease<C>> {
 
   #leave(waiter: Waiter<C, L>): boolean {
     waiter.timer.cancel();
-    offAbort(waiter.request.signal, waiter.onAbort);
+    const { signal, stopper } = waiter.request;
+    offAbort(signal, waiter.onAbort);
+    if (stopper !== undefined) stopper.onStop = undefined;
     if (waiter.hasLeft) return false;
     waiter.hasLeft = true;
     if (this.#further === waiter) this.#further = waiter.behind;

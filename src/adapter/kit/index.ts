@@ -101,6 +101,7 @@ export { ownProperties } from '../../runtime/own-properties.js';
 export { checkPeer } from '../../runtime/peer-version.js';
 export { jittered } from '../../runtime/rng.js';
 export { type SharedTimer, SharedTimers, type Timed } from '../../runtime/shared-timers.js';
+export { Stopper } from '../../runtime/stopper.js';
 export { afterPendingIo } from '../../runtime/turn.js';
 export { dateIn } from '../../runtime/wall-clock.js';
 export { closeFrame, leaveCodeOption } from './close-frame.js';

@@ -6,7 +6,7 @@ import {
   outcomes,
   type PickOptions,
 } from '../../index.js';
-import type { AttemptSource } from '../kit/index.js';
+import { type AttemptSource, Stopper } from '../kit/index.js';
 import type { Service } from './service.js';
 import type { MysqlServer } from './session.js';
 
@@ -74,24 +74,28 @@ function joinedRoute(services: readonly Service[], selector: ServiceSelector): S
       clock: firstService.clock,
       retries: undefined,
       pick,
-      acquire: async (options) => pick(options) ?? acquireAny(services, options),
+      acquire: async (options, stopper) => pick(options) ?? acquireAny(services, options, stopper),
     },
     serviceOf: ({ handle }) => services.find(({ transport }) => transport.has(handle)) ?? firstService,
   };
 }
 
 /** Waits until any of the services has a server, for all services at once. */
-async function acquireAny(services: readonly Service[], options: AcquireOptions): Promise<Lease<MysqlServer>> {
-  const { signal } = options;
-  const limits = services.map(() => new AbortController());
+async function acquireAny(
+  services: readonly Service[],
+  options: AcquireOptions,
+  stopper: Stopper,
+): Promise<Lease<MysqlServer>> {
+  const stoppers = services.map(() => new Stopper());
   const stop = (): void => {
-    for (const limit of limits) limit.abort(signal?.reason);
+    for (const each of stoppers) each.stop();
   };
-  signal?.addEventListener('abort', stop, { once: true });
-  if (signal?.aborted) stop();
+  stopper.onStop = stop;
+  if (stopper.isStopped) stop();
   let winner: Lease<MysqlServer> | undefined;
-  const waits = services.map(async (service, index) => {
-    const lease = await service.balancer.acquire({ ...options, signal: limits[index]?.signal });
+  const waits = services.map(async ({ balancer }, index) => {
+    const source: AttemptSource<MysqlServer> = balancer;
+    const lease = await source.acquire(options, stoppers[index] as Stopper);
     // Two services may have a server at one moment; the later of the two leases is given back.
     if (winner !== undefined) lease.end(outcomes.notStarted);
     winner ??= lease;
@@ -101,10 +105,10 @@ async function acquireAny(services: readonly Service[], options: AcquireOptions)
   try {
     return await Promise.any(waits);
   } catch (error) {
-    signal?.throwIfAborted();
-    throw mostTelling((error as AggregateError).errors);
+    options.signal?.throwIfAborted();
+    throw stopper.isStopped ? stopper.reason : mostTelling((error as AggregateError).errors);
   } finally {
-    signal?.removeEventListener('abort', stop);
+    stopper.onStop = undefined;
   }
 }
 

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { CallLease } from '../../../src/call/lease.js';
 import { WaitingRoom, type WaitRequest } from '../../../src/call/waiting-room.js';
 import { EvenkeelError, isEvenkeelError } from '../../../src/errors.js';
+import { Stopper } from '../../../src/runtime/stopper.js';
 import { FakeClock, settle } from '../../../src/testing/fake-clock.js';
 import { failure, stateOf } from '../../support/fixtures/balancer-fixture.js';
 
@@ -120,6 +121,24 @@ describe('the waiting room', () => {
     room.fail(new EvenkeelError('EVENKEEL_CLOSED', 'closed'));
     for (const waiting of [...critical, late])
       expect(await failure(waiting)).toMatchObject({ code: 'EVENKEEL_CLOSED' });
+  });
+
+  it('lets a caller leave whose wait is stopped, with the reason, and holds nothing of it', async () => {
+    const room = new Room();
+    const stopper = new Stopper();
+    const stopped = failure(room.wait({ stopper }));
+    stopper.stop(new Error('enough'));
+    stopper.stop(new Error('more than enough'));
+    expect(await stopped).toMatchObject({ message: 'enough' });
+    expect(room.room.size).toBe(0);
+    expect(room.clock.timers).toBe(0);
+    await expect(room.wait({ stopper })).rejects.toMatchObject({ message: 'enough' });
+    const served = new Stopper();
+    const waiting = room.wait({ stopper: served });
+    room.put('', 'x');
+    room.room.wake();
+    expect(await waiting).toBe('x');
+    expect(served.onStop).toBeUndefined();
   });
 
   it('turns callers away when it is full, and has room again when one leaves', async () => {
