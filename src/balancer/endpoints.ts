@@ -111,7 +111,7 @@ export class Endpoints<C> {
   judgeWaiting(): void {
     const { options, room } = this.#parts;
     if (options.waitWhileRefused || room.size === 0) return;
-    this.pool.hurry(room.joinedMs);
+    this.pool.dialNow(room.joinedMs);
     const { refusedMs } = this.pool;
     if (refusedMs > Number.NEGATIVE_INFINITY) room.fail(this.refusals.byEach, refusedMs);
   }

@@ -201,7 +201,7 @@ export class CallTimes<C> {
     const answered = answeredMs !== undefined;
     const isMeasured = latencyMs !== null && this.#isMeasured(startedMs, measuredFromMs, nowMs);
     let judged = outcome;
-    if (outcome.kind !== 'success') judged = this.judge(outcome, startedMs, nowMs, answered);
+    if (outcome.kind !== 'success') judged = this.outcomeFor(outcome, startedMs, nowMs, answered);
     else if (isMeasured) this.took(nowMs - measuredFromMs);
     this.#stalls.ended();
     if (limit !== undefined) {
@@ -226,7 +226,7 @@ export class CallTimes<C> {
   /**
    * The outcome that counts for the endpoint of a call that did not succeed, which may differ from the outcome that the adapter reported.
    */
-  judge(outcome: Outcome, startedMs: number, nowMs: number, answered: boolean): Outcome {
+  outcomeFor(outcome: Outcome, startedMs: number, nowMs: number, answered: boolean): Outcome {
     if (outcome.kind === 'cancelled') {
       return !answered && this.#waitedTooLong(startedMs, nowMs) ? outcomes.timeout : outcome;
     }

@@ -6,7 +6,7 @@ const FLOOR_MS = 5;
  * The latency of a single call counts as at most this far from the usual latency (farther with a larger tolerance), as a logarithm: four
  * times as long or as short.
  */
-const MOST = Math.log(4);
+const MAX_DISTANCE = Math.log(4);
 /** The usual latency moves towards a window's latency by this share of the difference; by `FOLLOWS_SLOW` if the window was too slow. */
 const FOLLOWS = 0.02;
 const FOLLOWS_SLOW = 0.001;
@@ -39,7 +39,7 @@ export class UsualLatency {
 
   /** @param tolerated By how much slower than usual calls may be, as a logarithm. */
   constructor(tolerated: number) {
-    this.most = Math.max(MOST, 2 * tolerated);
+    this.most = Math.max(MAX_DISTANCE, 2 * tolerated);
   }
 
   /** Whether anything was learned yet. */

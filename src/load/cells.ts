@@ -1,6 +1,6 @@
-/** How many endpoints' numbers fit into one array: `FIRST` in the first array, then twice as many in each further one, up to `MOST`. */
-const FIRST = 8;
-const MOST = 1_024;
+/** How many endpoints' numbers fit into the first array. Each further array has room for twice as many as the last, up to `MAX_CELLS`. */
+const FIRST_CELLS = 8;
+const MAX_CELLS = 1_024;
 
 /** Where the numbers that a load keeps about one endpoint are: in `numbers`, from index `at` on. All are 0 at first. */
 export interface Cell {
@@ -29,7 +29,7 @@ export class Cells {
 
   take(): Cell {
     if (this.#taken === this.#numbers.length) {
-      const cells = Math.min(MOST, Math.max(FIRST, (2 * this.#numbers.length) / this.#fields));
+      const cells = Math.min(MAX_CELLS, Math.max(FIRST_CELLS, (2 * this.#numbers.length) / this.#fields));
       this.#numbers = new Float64Array(cells * this.#fields);
       this.#taken = 0;
     }

@@ -8,7 +8,7 @@ import type { Tracker } from '../stage/stage.js';
 import { ConnectGate } from './connect-gate.js';
 import { inDrawnOrder } from './dial-order.js';
 import type { PoolContext } from './pool-options.js';
-import { Retiring } from './retiring.js';
+import { RetiringConnections } from './retiring.js';
 import { Subchannel } from './subchannel.js';
 import type { SubchannelOwner } from './subchannel-owner.js';
 import type { Transport } from './transport.js';
@@ -58,7 +58,7 @@ export class Pool<C> {
   readonly #owner: SubchannelOwner<C>;
   /** Every subchannel that is not closed, including draining ones, by the key of its endpoint. */
   readonly #subchannels = new Map<string, Subchannel<C>>();
-  readonly #retiring: Retiring<C>;
+  readonly #retiring: RetiringConnections<C>;
   #members: readonly Member<C>[] = [];
   /** The loads of all subchannels, for loads that compare them. */
   readonly #loads = { loads: new Set<Load>() };
@@ -70,7 +70,7 @@ export class Pool<C> {
   constructor(parts: PoolParts<C>) {
     const { transport, clock, rng, observer, warnings, options } = parts;
     this.#parts = parts;
-    this.#retiring = new Retiring(parts);
+    this.#retiring = new RetiringConnections(parts);
     this.#owner = {
       transport,
       clock,
@@ -137,9 +137,9 @@ export class Pool<C> {
   }
 
   /** A caller waits since `sinceMs`: endpoints that could not be connected to before are dialed now. */
-  hurry(sinceMs: number): void {
+  dialNow(sinceMs: number): void {
     if (this.hasReady) return;
-    for (const { subchannel } of this.#members) subchannel.hurry(sinceMs);
+    for (const { subchannel } of this.#members) subchannel.dialNow(sinceMs);
   }
 
   /** All subchannels that are not closed: those of the set, and draining ones. */

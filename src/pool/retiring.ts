@@ -13,11 +13,11 @@ const MIN_ASK_MS = 1_000;
 type IsNeeded = () => boolean;
 const never: IsNeeded = () => false;
 
-/** What `Retiring` is given. */
+/** What `RetiringConnections` is given. */
 type RetiringContext = Omit<PoolContext, 'rng'> & { readonly warnings: Warnings };
 
 /** The connections that get no new calls and are not closed yet. */
-export class Retiring<C> {
+export class RetiringConnections<C> {
   readonly #pool: RetiringContext;
   /** For each retiring connection, by the promise of its `close`, the controller that cuts what still runs on it. */
   readonly #limits = new Map<Promise<void>, AbortController>();

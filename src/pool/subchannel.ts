@@ -125,7 +125,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
   }
 
   /** A caller waits since `sinceMs`: the pause before the next attempt to connect ends, unless it began later. */
-  hurry(sinceMs: number): void {
+  dialNow(sinceMs: number): void {
     if (this.state !== 'backoff' || this.#pausedMs >= sinceMs) return;
     this.#stopAttempt();
     this.#connect();

@@ -28,7 +28,7 @@ export class AttemptHandlerV1 implements AttemptHandler, HandlerV1 {
       abort(owner.abortReason);
       return;
     }
-    owner.began?.();
+    owner.sending?.();
     this.#abort = abort;
   }
 

@@ -76,7 +76,7 @@ export interface HedgedRequest extends SharedAttempts<Pool> {
  *
  *     stage        what happens             next stage
  *     waiting      send                     connecting
- *     connecting   began                    sent
+ *     connecting   sending                  sent
  *     sent         responded                answered
  *     answered     takes                    answered; or connecting again, for another pod that gets the request instead
  *                  completed, upgraded      over
@@ -196,7 +196,7 @@ export class UndiciCall implements AttemptedCall<Pool>, AttemptOwner, Abortable,
    * Called when undici begins to write the attempt to a socket, which may be long after the pod was picked if a connection had to be
    * opened. If this method throws, undici fails the attempt without writing anything, and leaves the body and the socket alone.
    */
-  began(): void {
+  sending(): void {
     const { lease } = this;
     // The pod is leaving, and another pod may get its address at any moment, so nothing is sent.
     if (lease?.subchannel.state === 'draining' && !this.#owner.isClosing) throw podLeftError(lease.endpoint);

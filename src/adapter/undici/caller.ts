@@ -161,7 +161,7 @@ export class AttemptHandlerV2 implements AttemptHandler, HandlerV2 {
       controller.abort(owner.abortReason ?? new errors.RequestAbortedError());
       return;
     }
-    owner.began?.();
+    owner.sending?.();
     this.#controller = controller;
     if (owner.isRaced !== true) this.#caller.answeredBy(controller);
   }

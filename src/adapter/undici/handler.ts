@@ -52,11 +52,11 @@ export interface AttemptOwner {
   readonly looksAtAnswers?: boolean;
   readonly timers?: SharedTimers;
   /** The attempt begins to be sent. If this method throws, the attempt fails with its error. */
-  began?(): void;
+  sending?(): void;
   /** The first byte of a response arrived, or the head of a response with this status. */
   responded?(status?: number): void;
   /**
-   * The head of a final response arrived that `mayBeGivenUp`. Returns whether the caller gets this response. If not, the request continues
+   * The head of a final response arrived, which another pod's may replace. Returns whether the caller gets this response. If not, the request continues
    * without this attempt, which is over for its owner.
    */
   takes?(status: number, header: HeaderOf): boolean;

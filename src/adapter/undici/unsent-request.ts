@@ -93,15 +93,17 @@ export function watchBody(options: Dispatcher.DispatchOptions, failed: (error: E
 }
 
 /** A Client that never connects, and so never sends the requests that it checks. */
-let judge: Client | undefined;
+let validator: Client | undefined;
 
 /** The error with which undici would refuse a request at `dispatch`, for requests that wait and so do not reach undici yet. */
 export function validationError(options: Dispatcher.DispatchOptions): Error | undefined {
-  judge ??= new Client('http://nobody.invalid', { connect: (_options, dialled) => dialled(new Error('none'), null) });
+  validator ??= new Client('http://nobody.invalid', {
+    connect: (_options, dialled) => dialled(new Error('none'), null),
+  });
   // A stream is left out, because undici would add listeners to it.
   const checked = bodyOf(options) === undefined ? options : { ...options, body: null };
   try {
-    judge.dispatch(checked, {});
+    validator.dispatch(checked, {});
   } catch (error) {
     const refusal = asError(error);
     return isAboutHandler(refusal) ? undefined : refusal;

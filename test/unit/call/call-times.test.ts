@@ -8,7 +8,7 @@ import { seededRng } from '../../../src/testing/seeded-rng.js';
 const owner = { clock: new FakeClock() } as never;
 /** What it says of an endpoint that its caller gave up after so long. */
 const givenUpAfter = (times: CallTimes<unknown>, waitedMs: number, answered = false): unknown =>
-  times.judge(outcomes.cancelled, 10_000, 10_000 + waitedMs, answered);
+  times.outcomeFor(outcomes.cancelled, 10_000, 10_000 + waitedMs, answered);
 
 it('counts an abort after more than stalledAfterMs as a timeout, allowing for the rounding of timers', () => {
   const times = new CallTimes(owner, 1_000);
@@ -37,7 +37,7 @@ it('counts fast calls too: after many of them a few slow ones are not usual, unt
 it('leaves every other outcome unchanged', () => {
   const times = new CallTimes(owner, 1_000);
   for (const outcome of [outcomes.timeout, outcomes.reset, outcomes.status, outcomes.notConnected]) {
-    expect(times.judge(outcome, 0, 60_000, false)).toBe(outcome);
+    expect(times.outcomeFor(outcome, 0, 60_000, false)).toBe(outcome);
   }
 });
 
