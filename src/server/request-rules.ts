@@ -3,6 +3,7 @@ import { isPriority, type Priority } from '../propagation/priority.js';
 import { shorter } from '../propagation/propagated.js';
 import type { HttpRefusal } from './http-refusal.js';
 import type { IncomingRequest, ResolvedBackendOptions } from './options.js';
+import { resultOf } from './result-of.js';
 
 /** Applies a backend's options to a request. If a function in the options throws, its result counts as undefined. */
 export class RequestRules {
@@ -39,11 +40,3 @@ export class RequestRules {
 }
 
 const late: HttpRefusal = { text: 'the deadline is over', retryAfterMs: undefined };
-
-function resultOf<T>(callback: ((request: IncomingRequest) => T) | undefined, request: IncomingRequest): T | undefined {
-  try {
-    return callback?.(request);
-  } catch {
-    return undefined;
-  }
-}

@@ -1,6 +1,7 @@
 import { type EventLoopUtilization, performance } from 'node:perf_hooks';
 import type { Clock, Timer } from '../../runtime/clock.js';
 import type { RequestCount } from '../request-count.js';
+import { resultOf } from '../result-of.js';
 import { type CpuBudget, cpuBudget, type ReadText } from './cpu-limit.js';
 import type { ReportedLoad } from './orca-message.js';
 
@@ -116,15 +117,6 @@ export class Samples {
       this.#budget = budget;
     }
     return this.#budget?.usedMs();
-  }
-}
-
-/** Returns the result of an application's function; undefined if the function throws. */
-function resultOf<T>(callback: (() => T) | undefined): T | undefined {
-  try {
-    return callback?.();
-  } catch {
-    return undefined;
   }
 }
 

@@ -46,6 +46,19 @@ function world(more: Partial<SamplesParts> = {}): World {
 }
 
 describe('the samples of a pod', () => {
+  it("survive an application's functions that are async by mistake and reject", async () => {
+    const unhandled: unknown[] = [];
+    const note = (reason: unknown): void => void unhandled.push(reason);
+    process.on('unhandledRejection', note);
+    const rejecting = (async () => Promise.reject(new Error('broken'))) as never;
+    const { samples, clock } = world({ utilization: rejecting, metrics: rejecting });
+    await clock.advanceAsync(2_000);
+    await new Promise((resolve) => setImmediate(resolve));
+    process.off('unhandledRejection', note);
+    expect(samples.load).toMatchObject({ rps_fractional: 0 });
+    expect(unhandled).toEqual([]);
+  });
+
   it('are empty until there are two', async () => {
     const { samples, clock } = world();
     await clock.advanceAsync(0);
