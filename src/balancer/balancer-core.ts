@@ -1,10 +1,9 @@
 import { type AcquireOptions, checkAcquireOptions, type PickOptions, signalOnly } from '../call/acquire-options.js';
 import { CallLease, CallTimes, type LeaseOwner } from '../call/lease.js';
-import { OutsideCalls } from '../call/outside-calls.js';
 import { type RunOptions, runCall, type Use } from '../call/run-call.js';
 import { WaitingRoom } from '../call/waiting-room.js';
 import { type Outcome, outcomes } from '../endpoint/outcome.js';
-import { isEvenkeelError } from '../errors.js';
+import { type EvenkeelError, isEvenkeelError } from '../errors.js';
 import { CallLimit } from '../limit/call-limit.js';
 import { EventCounts } from '../observe/event-counts.js';
 import type { CallMeter } from '../observe/live-balancers.js';
@@ -33,7 +32,6 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   readonly limit: CallLimit | undefined;
   /** Measures calls for metrics; undefined while nobody reads metrics. */
   meter: CallMeter | undefined = undefined;
-  readonly outside: OutsideCalls = new OutsideCalls(this);
   readonly #events = new EventCounts();
   readonly #options: ResolvedBalancerOptions<C>;
   readonly #warnings: Warnings;
@@ -41,7 +39,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   readonly #room: WaitingRoom<C>;
   readonly #times: CallTimes<C>;
   readonly #endpoints: Endpoints<C>;
-  /** How many calls of `acquire` got no endpoint. */
+  /** How many calls got no endpoint. */
   #refused = 0;
   readonly #cut = new AbortController();
   readonly #closing = new Closing(
@@ -93,15 +91,16 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   /** @param stopper Ends the wait of a call of evenkeel's own, whose options need no check. */
   async acquire(callersOptions: AcquireOptions = {}, stopper?: Stopper): Promise<CallLease<C>> {
     const options = stopper === undefined ? checkAcquireOptions(callersOptions) : callersOptions;
-    const { key, avoid, unlimited, priority, signal, timeoutMs = this.#options.waitTimeoutMs } = options;
+    const { key, avoid, unlimited, priority, signal, waitForReady, timeoutMs = this.#options.waitTimeoutMs } = options;
     signal?.throwIfAborted();
     if (stopper?.isStopped) throw stopper.reason;
     const lease = this.#pickInTurn(options, true);
     if (lease !== undefined) return lease;
     let sinceMs: number | undefined;
-    this.missedEndpoints();
+    this.#missedEndpoints();
     try {
-      const refusal = this.#closing.hasBegun ? closedError() : this.#endpoints.refusals.atOnce;
+      if (this.#closing.hasBegun) throw closedError();
+      const refusal = waitForReady === true ? undefined : this.#endpoints.refusals.atOnce;
       if (refusal !== undefined) throw refusal;
       // The waiting room counts this caller from now on, so its missed pick no longer counts as another waiting caller.
       this.#endpoints.first.joined();
@@ -117,6 +116,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
         timeoutMs,
         limitMs,
         deadlineMs,
+        waitForReady,
       });
       this.#endpoints.judgeWaiting();
       const served = await waits;
@@ -124,12 +124,14 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       return served;
     } catch (error) {
       if (sinceMs !== undefined) this.meter?.waited(this.clock.now() - sinceMs, false);
-      if (isEvenkeelError(error)) {
-        this.#refused++;
-        notify(this.observer, 'refused', { error });
-      }
+      if (isEvenkeelError(error)) this.#refuse(error);
       throw error;
     }
+  }
+
+  refuse(error: EvenkeelError): void {
+    this.#missedEndpoints();
+    this.#refuse(error);
   }
 
   run<T>(use: Use<C, T>, options: RunOptions = {}): Promise<T> {
@@ -155,8 +157,8 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       limit: this.limit,
       retries: this.retries,
       callers: {
-        waiting: this.#room.size + this.outside.waiting,
-        refused: this.#refused + this.outside.refused,
+        waiting: this.#room.size,
+        refused: this.#refused,
         shed: this.#room.shed,
       },
       nowMs: this.clock.now(),
@@ -178,12 +180,6 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     return this.close();
   }
 
-  /** A call found no endpoint. If the set is empty, its resolver is asked to look again. */
-  missedEndpoints(): void {
-    const { refusals, feed } = this.#endpoints;
-    if (refusals.isEmpty) feed.refresh();
-  }
-
   madeRoom(): void {
     this.#room.wake();
   }
@@ -197,6 +193,17 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     const error = optionError('the outcome', 'an outcome such as outcomes.success', value);
     this.#warnings.warn('a lease was ended with something that is not an outcome', error);
     return outcomes.cancelled;
+  }
+
+  /** A call found no endpoint. If the set is empty, its resolver is asked to look again. */
+  #missedEndpoints(): void {
+    const { refusals, feed } = this.#endpoints;
+    if (refusals.isEmpty) feed.refresh();
+  }
+
+  #refuse(error: EvenkeelError): void {
+    this.#refused++;
+    notify(this.observer, 'refused', { error });
   }
 
   #pickInTurn(options: PickOptions | undefined, mayWait = false): CallLease<C> | undefined {

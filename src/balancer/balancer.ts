@@ -1,7 +1,7 @@
 import type { AcquireOptions, PickOptions } from '../call/acquire-options.js';
 import type { Lease } from '../call/lease.js';
-import type { OutsideCalls } from '../call/outside-calls.js';
 import type { RunOptions, Use } from '../call/run-call.js';
+import type { EvenkeelError } from '../errors.js';
 import type { Observer } from '../observe/observer.js';
 import type { Priority } from '../propagation/priority.js';
 import type { RetryPolicy } from '../retry/retry-policy.js';
@@ -41,12 +41,8 @@ export interface Balancer<C> extends AsyncDisposable {
   readonly name: string;
   /** The balancer's clock, for adapters that measure time. */
   readonly clock: Clock;
-  /**
-   * The limit on running calls and how many run now; undefined if there is no limit. For adapters whose calls wait outside the balancer.
-   */
-  readonly limit: { readonly max: number; readonly running: number } | undefined;
-  /** Counts and refuses calls that wait outside the balancer, so that metrics treat them like calls in its waiting room. */
-  readonly outside: OutsideCalls;
+  /** Counts a call that an adapter fails for want of an endpoint without `acquire`, and notifies the observer. */
+  refuse(error: EvenkeelError): void;
   /** Decides whether a call may be retried, and pays for retries from the retry budget. For adapters that retry calls themselves. */
   readonly retries: RetryPolicy;
   /** The observer from the options, joined to `node:diagnostics_channel`. */

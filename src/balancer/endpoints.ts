@@ -123,7 +123,7 @@ export class Endpoints<C> {
     this.#verdicts.close();
     this.feed.close();
     const error = closedError();
-    this.#parts.room.fail(error);
+    this.#parts.room.close(error);
     this.start.fail(error);
     this.#stages.close();
     await this.pool.close(cut);

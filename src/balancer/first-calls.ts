@@ -19,10 +19,7 @@ export class FirstCalls<C> {
   readonly #clock: Clock;
   /** The endpoints that may get the first calls. The first of the drawn order is at the end, where removing it moves no others. */
   #order: Subchannel<C>[] = [];
-  /**
-   * How many picks found nothing while nothing was connected. Adapters such as the one for gRPC have their callers wait outside the
-   * balancer, so missed picks tell how many wait.
-   */
+  /** How many picks found nothing while nothing was connected. Callers of `pick` wait elsewhere, so missed picks tell how many wait. */
   #missed = 0;
   /** Until when the first callers wait for a second connection, in ms on the balancer's clock; undefined if they do not wait. */
   #waitUntilMs: number | undefined;
@@ -111,7 +108,7 @@ export class FirstCalls<C> {
     return drawn;
   }
 
-  /** How many callers are waiting: in the waiting room, or in an adapter whose callers wait outside the balancer. */
+  /** How many callers are waiting, in the waiting room or elsewhere. */
   get #callers(): number {
     return Math.max(this.#room.size, this.#missed);
   }

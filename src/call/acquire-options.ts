@@ -1,6 +1,6 @@
 import type { PickTarget } from '../picker/picker.js';
 import { checkPriority, type Priority } from '../propagation/priority.js';
-import { checkKeys, checkNumber, checkSignal, optionError } from '../runtime/check.js';
+import { checkBoolean, checkKeys, checkNumber, checkSignal, optionError } from '../runtime/check.js';
 import { ownProperties } from '../runtime/own-properties.js';
 
 /** Options of a pick: which endpoint a call may go to. */
@@ -36,6 +36,11 @@ export interface AcquireOptions extends PickOptions {
    * than a response takes. @defaultValue none: the call has no deadline
    */
   readonly deadlineMs?: number | undefined;
+  /**
+   * Whether this caller waits on while the Service has no endpoint, or every endpoint refuses connections, for which other callers are
+   * rejected at once. @defaultValue false
+   */
+  readonly waitForReady?: boolean | undefined;
 }
 
 const names: readonly (keyof AcquireOptions)[] = [
@@ -47,6 +52,7 @@ const names: readonly (keyof AcquireOptions)[] = [
   'priority',
   'deadlineMs',
   'unlimited',
+  'waitForReady',
 ];
 
 /** Checks the options of an application's `acquire`. Throws EVENKEEL_OPTION. */
@@ -57,6 +63,7 @@ export function checkAcquireOptions(callersOptions: AcquireOptions): AcquireOpti
   checkNumber('timeoutMs', options.timeoutMs, 0, { min: 0, infinite: true });
   checkNumber('limitMs', options.limitMs, 0, { min: 0, infinite: true });
   checkNumber('deadlineMs', options.deadlineMs, 0, { infinite: true });
+  checkBoolean('waitForReady', options.waitForReady, false);
   const { avoid, signal } = options;
   if (avoid !== undefined && typeof avoid?.has !== 'function')
     throw optionError('avoid', 'a set of subchannels', avoid);

@@ -24,6 +24,8 @@ export interface WaitRequest {
   readonly priority?: Priority | undefined;
   /** How much of the call's deadline is left, in ms. @defaultValue Infinity */
   readonly deadlineMs?: number | undefined;
+  /** Whether the caller goes on waiting when `fail` rejects others. @defaultValue false */
+  readonly waitForReady?: boolean | undefined;
 }
 
 interface Waiter<C, L> extends InLine<Waiter<C, L>> {
@@ -292,13 +294,30 @@ export class WaitingRoom<C, L = CallLease<C>> {
     waiter.reject(this.#owner.tooLate(waiter.dueMs - this.#owner.clock.now()));
   }
 
-  /** Rejects all callers that wait. @param untilMs Only those that have waited since then, on the clock in ms. @defaultValue all */
+  /**
+   * Rejects the callers that wait, because no endpoint could take them now, but for those with `waitForReady`.
+   *
+   * @param untilMs Only those that have waited since then, on the clock in ms. @defaultValue all
+   */
   fail(error: EvenkeelError, untilMs: number = Number.POSITIVE_INFINITY): void {
+    this.#reject(error, untilMs, false);
+  }
+
+  /** Rejects all callers that wait, because nothing will ever be picked again. */
+  close(error: EvenkeelError): void {
+    this.#reject(error, Number.POSITIVE_INFINITY, true);
+  }
+
+  #reject(error: EvenkeelError, untilMs: number, all: boolean): void {
     for (const line of [this.#unlimited, ...this.#lines]) {
-      while (line.oldest !== undefined && line.oldest.sinceMs <= untilMs) {
-        const waiter = line.oldest;
-        this.#leave(waiter);
-        waiter.reject(error);
+      let waiter = line.oldest;
+      while (waiter !== undefined && waiter.sinceMs <= untilMs) {
+        const next: Waiter<C, L> | undefined = waiter.behind;
+        if (all || waiter.request.waitForReady !== true) {
+          this.#leave(waiter);
+          waiter.reject(error);
+        }
+        waiter = next;
       }
     }
   }

@@ -1,5 +1,5 @@
 import { connectivityState, experimental, Metadata, status } from '@grpc/grpc-js';
-import { type Clock, EvenkeelError, type PickSet, type ResolveError, type Timer } from '../../index.js';
+import { EvenkeelError, type PickSet, type ResolveError } from '../../index.js';
 import { balancerDefaults, type Subchannel } from '../kit/index.js';
 import type { PodConnection } from './pod-connection.js';
 
@@ -38,52 +38,27 @@ export function closedError(service: string): EvenkeelError {
   return new EvenkeelError('EVENKEEL_CLOSED', `${service}: the channel is closed`);
 }
 
-/** The options that decide whether a call waits or fails. */
+/** Error codes with which a call ends at once, because trying again would not help it. */
+const fullCodes: ReadonlySet<string> = new Set(['EVENKEEL_OVERLOAD', 'EVENKEEL_TOO_LATE', 'EVENKEEL_QUEUE_FULL']);
+
+/** What decides whether calls fail at once. */
 export interface AdmissionOptions {
   /** The channel: the name of its Service, which every message contains, and whether it is closed and places no more calls. */
   readonly channel: { readonly service: string; readonly closed: boolean };
-  readonly clock: Clock;
-  readonly waitTimeoutMs?: number | undefined;
-  readonly maxWaiting?: number | undefined;
   readonly waitForEndpoints?: boolean | undefined;
   /** Whether the Service is known to have no usable endpoint, rather than only none with weight just now. */
   readonly isEmpty: () => boolean;
 }
 
-/** A call that cannot be placed now, as `Admission` sees it. */
-export interface Waiter {
-  /** Since when the call has waited; undefined until it is first made to wait. */
-  sinceMs: number | undefined;
-  /** Whether the call still waits: it was neither placed nor turned away, and its caller did not give up. */
-  readonly isWaiting: boolean;
-}
-
-/** Milliseconds between two recounts of the waiting calls while their number is at its limit. */
-const RECOUNT_MS = 100;
-
 /**
- * The state of a channel in gRPC's terms, and the decision about calls that cannot be placed: a call waits while that may help, otherwise
- * it fails with a message that says why. Calls wait inside grpc-js, so this class only knows how many wait, and for how long no call was
- * placed. A call that has waited for `waitTimeoutMs` fails when it is tried again.
+ * The state of a channel in gRPC's terms. While it is TRANSIENT_FAILURE, calls without `waitForReady` fail at once, with a message that says
+ * why. In all other states a call that cannot be placed waits in the balancer.
  */
 export class Admission {
   readonly #channel: AdmissionOptions['channel'];
-  readonly #clock: Clock;
-  readonly #waitTimeoutMs: number;
-  readonly #maxWaiting: number;
   readonly #waitForEndpoints: boolean;
   readonly #isEmpty: () => boolean;
   readonly #changed: () => void;
-  readonly #full: PickFailure;
-  /**
-   * How many calls have been made to wait since all waiting calls were last tried again, including calls that gave up since then. Only
-   * `Admission` writes this field.
-   */
-  waiting = 0;
-  /** Whether a call was made to wait and none has been placed since; `placed` must then be called for the next call that is placed. */
-  isWaited = false;
-  /** Whether all waiting calls are to be tried again because one of them need not wait any longer, whatever the state of the channel. */
-  isSettled = false;
   /** The endpoints to pick from; undefined until the resolver has delivered its first set. */
   #set: PickSet<Subchannel<PodConnection>> | undefined;
   /** How many endpoints the resolver listed. */
@@ -94,24 +69,13 @@ export class Admission {
   /** Why the endpoint set is empty, in words. */
   #emptyReason: string | undefined;
   #refusal: PickFailure | undefined;
-  /** A timer that runs from the first call made to wait until a call is placed. */
-  #patience: Timer | undefined;
-  /** Whether the call for which `#patience` ran gave up, so that it is to run for the next one, from when that began to wait. */
-  #isForNext = false;
-  #impatient = false;
-  #recount: Timer | undefined;
 
-  /** @param changed Called when `assess` may have another result, or waiting calls should be tried again. */
-  constructor(options: AdmissionOptions, changed: () => void) {
-    this.#channel = options.channel;
-    this.#clock = options.clock;
-    this.#waitTimeoutMs = options.waitTimeoutMs ?? balancerDefaults.waitTimeoutMs;
-    this.#maxWaiting = options.maxWaiting ?? balancerDefaults.maxWaiting;
-    this.#waitForEndpoints = options.waitForEndpoints ?? balancerDefaults.waitForEndpoints;
-    this.#isEmpty = options.isEmpty;
+  /** @param changed Called when `assess` may have another result. */
+  constructor({ channel, waitForEndpoints, isEmpty }: AdmissionOptions, changed: () => void) {
+    this.#channel = channel;
+    this.#waitForEndpoints = waitForEndpoints ?? balancerDefaults.waitForEndpoints;
+    this.#isEmpty = isEmpty;
     this.#changed = changed;
-    const full = `${options.channel.service}: ${this.#maxWaiting} calls wait for an endpoint already (maxWaiting)`;
-    this.#full = new PickFailure(new EvenkeelError('EVENKEEL_QUEUE_FULL', full), status.RESOURCE_EXHAUSTED);
   }
 
   /** Why calls fail, as of the last `assess`; undefined while they are placed or wait. */
@@ -140,87 +104,12 @@ export class Admission {
   /** The balancer has built a new picker over this set. */
   setChanged(set: PickSet<Subchannel<PodConnection>>): void {
     this.#set = set;
-    if (set.targets.length > 0) this.#impatient = false;
     this.#changed();
   }
 
-  /** The channel was closed. */
-  closed(): void {
-    this.stop();
-    this.#changed();
-  }
-
-  /** A call that waited for the limit on running calls, or for the retry budget, can start or is rejected. */
-  settled(): void {
-    this.isSettled = true;
-    this.#changed();
-  }
-
-  /** A call ended, or a pod can take more calls, so that a waiting call may start. */
-  capacityFreed(): void {
-    if (this.waiting > 0) this.#changed();
-  }
-
-  /** Stops the timers of this admission. */
-  stop(): void {
-    this.#patience?.cancel();
-    this.#patience = undefined;
-    this.#recount?.cancel();
-    this.#recount = undefined;
-  }
-
-  /** Notes that a call was placed. Must be called while `isWaited` is true. */
-  placed(): void {
-    this.isWaited = false;
-    this.#isForNext = false;
-    this.#patience?.cancel();
-    this.#patience = undefined;
-    if (this.#impatient) {
-      this.#impatient = false;
-      this.#refusal = undefined;
-    }
-  }
-
-  /** Decides about a call that cannot be placed now. Returns why the call fails, or undefined if it should wait. */
-  wait(call: Waiter): PickFailure | undefined {
-    const nowMs = this.#clock.now();
-    call.sinceMs ??= nowMs;
-    // The timer may not have fired although this call has waited long enough, because other calls were placed meanwhile.
-    if (nowMs - call.sinceMs >= this.#waitTimeoutMs) return this.#waitedTooLong();
-    if (this.waiting >= this.#maxWaiting) {
-      this.#recount ??= this.#clock.timer(() => {
-        this.#recount = undefined;
-        this.#changed();
-      }, RECOUNT_MS);
-      return this.#full;
-    }
-    this.waiting++;
-    this.isWaited = true;
-    if (this.#patience === undefined) {
-      const waitedMs = this.#isForNext ? nowMs - call.sinceMs : 0;
-      this.#isForNext = false;
-      this.#patience = this.#clock.timer(() => this.#waitedFor(call), this.#waitTimeoutMs - waitedMs);
-    }
-    return undefined;
-  }
-
-  /** No call was placed since `first` began to wait, `waitTimeoutMs` ago. */
-  #waitedFor(first: Waiter): void {
-    this.#patience = undefined;
-    if (first.isWaiting) {
-      this.#impatient = true;
-      this.#changed();
-      return;
-    }
-    // Calls that began to wait later have some of their time left. They are tried again, the oldest first, which starts the timer for it.
-    this.#isForNext = true;
-    this.settled();
-  }
-
-  /** grpc-js is about to try all waiting calls again, one after the other. */
-  retrying(): void {
-    this.waiting = 0;
-    this.isSettled = false;
+  /** Why a call fails that the balancer rejected with `error`. @param resolver The resolver's name, with which messages may begin. */
+  rejected({ code, message }: EvenkeelError, resolver: string): PickFailure {
+    return this.#because(code, withoutName(message, resolver), fullCodes.has(code));
   }
 
   /** Reassesses the channel: sets `refusal`, and returns the channel's connectivity state. */
@@ -238,19 +127,18 @@ export class Admission {
 
   #why(set: PickSet<Subchannel<PodConnection>> | undefined): PickFailure | undefined {
     if (set === undefined) {
-      if (this.#resolveError !== undefined) return this.#because(this.#resolveError.code, this.#resolveError.message);
-      return this.#impatient
-        ? this.#because('EVENKEEL_NOT_READY', `no answer within ${this.#waitTimeoutMs} ms`)
-        : undefined;
+      return this.#resolveError && this.#because(this.#resolveError.code, this.#resolveError.message);
     }
     if (set.all.length === 0 && this.#isEmpty()) {
-      if (this.#waitForEndpoints && !this.#impatient) return undefined;
+      if (this.#waitForEndpoints) return undefined;
       const listed = this.#listed;
       const why = listed === 0 ? 'it has no endpoint' : `none of its ${listed} endpoints is usable`;
       const reason = listed === 0 ? (this.#staleError?.message ?? this.#emptyReason) : undefined;
-      return this.#because('EVENKEEL_NO_ENDPOINTS', reason === undefined ? why : `${why}; ${this.#unnamed(reason)}`);
+      return this.#because(
+        'EVENKEEL_NO_ENDPOINTS',
+        reason === undefined ? why : `${why}; ${withoutName(reason, this.#channel.service)}`,
+      );
     }
-    if (this.#impatient) return this.#waitedTooLong();
     // Calls fail once every endpoint has failed, until an endpoint is ready, as with gRPC's own policies.
     const { all } = set;
     if (
@@ -262,32 +150,25 @@ export class Admission {
     return undefined;
   }
 
-  #waitedTooLong(): PickFailure {
-    const within = `no endpoint could take a call within ${this.#waitTimeoutMs} ms`;
-    const statesText = this.#set === undefined ? '' : ` (${describe(this.#set)})`;
-    return this.#because('EVENKEEL_NOT_READY', `${within}${statesText}`);
-  }
-
-  #because(code: EvenkeelError['code'], why: string): PickFailure {
+  /** @param isFull Whether the call ends even if it waits for ready or has retries left. */
+  #because(code: EvenkeelError['code'], why: string, isFull = false): PickFailure {
     const { service } = this.#channel;
-    return new PickFailure(new EvenkeelError(code, `${service}: ${this.#unnamed(why)}`));
-  }
-
-  /** Removes the Service's name from the start of a message, because the caller's message already begins with that name. */
-  #unnamed(why: string): string {
-    const name = `${this.#channel.service}: `;
-    return why.startsWith(name) ? why.slice(name.length) : why;
+    const error = new EvenkeelError(code, `${service}: ${withoutName(why, service)}`);
+    return new PickFailure(error, isFull ? status.RESOURCE_EXHAUSTED : status.UNAVAILABLE, isFull);
   }
 }
 
-/** Describes the states of the endpoints: `2 connecting, 1 at capacity; <what went wrong last>`. */
+/** Removes a name from the start of a message, because every message of a channel begins with the name of its Service. */
+function withoutName(message: string, name: string): string {
+  return message.startsWith(`${name}: `) ? message.slice(name.length + 2) : message;
+}
+
+/** Describes the states of endpoints that cannot be reached: `2 backoff, 1 connecting; <what went wrong last>`. */
 function describe({ all }: PickSet<Subchannel<PodConnection>>): string {
-  if (all.length === 0) return 'all are on standby';
   const states = new Map<string, number>();
   let cause = '';
-  for (const { state, inFlight, capacity, lastError } of all) {
-    const name = state === 'ready' && inFlight >= capacity ? 'at capacity' : state;
-    states.set(name, (states.get(name) ?? 0) + 1);
+  for (const { state, lastError } of all) {
+    states.set(state, (states.get(state) ?? 0) + 1);
     if (cause === '' && lastError !== undefined) cause = `; ${lastError.message}`;
   }
   return [...states].map(([state, count]) => `${count} ${state}`).join(', ') + cause;

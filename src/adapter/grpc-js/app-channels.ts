@@ -1,9 +1,10 @@
 import { type ChannelOptions, type ClientOptions, experimental } from '@grpc/grpc-js';
 import { type Resolver, resolverFrom, systemClock, type TargetOptions } from '../../index.js';
 import { isPromise, optionError, ServiceHosts, type ServiceRule } from '../kit/index.js';
+import { authorityOf } from './address.js';
 import { BalancedChannel, ChannelState } from './channel.js';
 import { hiddenName } from './internals.js';
-import { authorityOf, type GrpcOptions, resolveGrpcOptions } from './options.js';
+import { type GrpcOptions, resolveGrpcOptions } from './options.js';
 import { registeredName, serviceChannelOptions } from './target.js';
 
 /** Options for the channels of a whole app. */

@@ -9,7 +9,6 @@ import {
   reportAttempt,
   reportsHeader,
 } from '../kit/index.js';
-import type { Admission } from './admission.js';
 import type { Leaf } from './leaf.js';
 import { outcomeOf } from './outcome.js';
 import type { PodConnection } from './pod-connection.js';
@@ -24,7 +23,8 @@ const { OK } = statusCode;
 
 /** What all attempts on one channel share. */
 export interface AttemptOwner {
-  readonly admission: Admission;
+  /** A call that waits can start, or need not wait any longer: grpc-js is to try the waiting calls again. */
+  settled(): void;
 }
 
 /** How an attempt ended, as its caller sees it. */
@@ -56,7 +56,7 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
   isGivenUp = false;
   /** Whether the caller was notified of the call's end. */
   isOver = false;
-  /** The state of the wait while the call waits for an endpoint; otherwise undefined. */
+  /** The call's place in the balancer's waiting room while it waits for an endpoint; otherwise undefined. */
   waiting: WaitingCall | undefined;
   /** The trace of the call; undefined unless calls are traced. */
   trace: CallTrace | undefined;
@@ -134,7 +134,7 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
       else this.method.streaming = true;
     }
     for (let attempt = this.last; attempt !== undefined; attempt = attempt.previous) attempt.callEnded();
-    if (this.waiting !== undefined) this.waiting.callEnded(status.code);
+    if (this.waiting !== undefined) this.waiting.leave();
     // grpc-js lets a picker end calls with some status codes only, so the last attempt's status is put in place here.
     const reported = withoutOwnTrailers(this.isGivenUp ? { ...status, ...this.lastStatus } : status);
     if (this.trace !== undefined) endTrace(this.trace, reported);
@@ -198,10 +198,9 @@ export class GrpcAttempt implements experimental.PickResult {
     return this.#leaf.ready;
   }
 
-  /** The response has begun, so that another call may start if the number of running calls is limited. */
+  /** The response has begun. */
   answered(): void {
     this.lease.progressed();
-    this.#freed();
   }
 
   /** Another pick for this call follows. It replaces this attempt if this attempt never started because its connection was lost. */
@@ -244,7 +243,7 @@ export class GrpcAttempt implements experimental.PickResult {
     if (this.#followed) this.#report();
     if (code === OK) return;
     call.lastStatus = { code, details, metadata };
-    if (call.isOverBudget) this.#owner.admission.settled();
+    if (call.isOverBudget) this.#owner.settled();
   }
 
   #end(outcome: Outcome, latencyMs?: number): void {
@@ -254,12 +253,6 @@ export class GrpcAttempt implements experimental.PickResult {
     lease.handle.callEnded(this.#leaf);
     lease.end(outcome, latencyMs);
     if (this.#trace !== undefined) this.#trace.end(outcome, this.#error);
-    this.#freed();
-  }
-
-  #freed(): void {
-    const { admission } = this.#owner;
-    if (admission.waiting > 0) admission.capacityFreed();
   }
 
   /** The number of this attempt within its call, from 1. */

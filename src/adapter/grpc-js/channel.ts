@@ -19,6 +19,7 @@ import {
   onAbort,
   remainingOf,
 } from '../kit/index.js';
+import { authorityOf } from './address.js';
 import { closedError } from './admission.js';
 import { BalancedCall } from './balanced-call.js';
 import {
@@ -29,13 +30,7 @@ import {
   hiddenName,
   resolutionWith,
 } from './internals.js';
-import {
-  authorityOf,
-  type ChannelBalancer,
-  type ResolvedGrpcOptions,
-  resolveGrpcOptions,
-  subchannelArgs,
-} from './options.js';
+import { type ChannelBalancer, type ResolvedGrpcOptions, resolveGrpcOptions, subchannelArgs } from './options.js';
 import type { PodConnection } from './pod-connection.js';
 import { Method, mergeServiceConfig, type ServiceConfig } from './service-config.js';
 import { type TracedChannel, tracedChannel, traceFromStart, traceOfCall } from './traced-call.js';

@@ -1,4 +1,3 @@
-import { isIPv4 } from 'node:net';
 import type { ChannelOptions, ClientOptions, Metadata } from '@grpc/grpc-js';
 import {
   type BalancerSnapshot,
@@ -89,8 +88,8 @@ export interface GrpcOptions
   /** Where hash pickers find the key of a call: the name of a metadata entry, or a function. @defaultValue none: calls have no affinity */
   readonly key?: string | CallKey | undefined;
   /**
-   * Where a call's priority is found: the name of a metadata entry, or a function, which is called for every call. With a `limit` it
-   * decides which waiting calls are served first and which are rejected first.
+   * Where a call's priority is found: the name of a metadata entry, or a function, which is called for every call. It decides
+   * which waiting calls are served first and, with a `limit`, which are rejected first.
    * @defaultValue the entry `propagate.priorityHeader`, which calls made for a request that is being served inherit from it
    * (`propagate.context`)
    * @see docs/guide/overload.md#priorities
@@ -257,44 +256,4 @@ function keyIn(name: string): CallKey {
     const [value] = metadata.get(name);
     return value === undefined ? undefined : value.toString();
   };
-}
-
-/** The schemes of evenkeel's target strings; anything else before the first colon is a host. */
-const SCHEMES = ['kubernetes', 'dns', 'static'];
-
-/** Matches an address of nothing but a host name and a port, which grpc-js would resolve with DNS; it may begin with `dns:///`. */
-const PLAIN_ADDRESS = /^(?:dns:\/\/\/)?([a-z0-9_][a-z0-9_.-]*:\w+)$/i;
-
-/**
- * The target string of evenkeel for an address that a client was created with; undefined if grpc-js must handle the address: IP addresses,
- * sockets (`unix:`) and any other scheme.
- */
-export function serviceOf(address: string): string | undefined {
-  if (/^(kubernetes|static):[^/]/.test(address)) return address;
-  const [, service] = PLAIN_ADDRESS.exec(address) ?? [];
-  if (service === undefined || isIPv4(service.slice(0, service.lastIndexOf(':')))) return undefined;
-  return /^(unix|unix-abstract|xds|vsock):/.test(service) ? undefined : service;
-}
-
-/** Checks the Service name that the application passed. Throws EVENKEEL_OPTION. */
-export function checkService(service: unknown): string {
-  // The name is checked as part of a URL, because its authority becomes part of one, which cannot have a port above 65535.
-  const isService =
-    typeof service === 'string' && /^[^\s/?#@]+$/.test(service) && URL.canParse(`http://${authorityOf(service)}`);
-  if (!isService) {
-    throw optionError('service', 'a Service such as orders.shop:50051', service);
-  }
-  return service;
-}
-
-/**
- * The `:authority` of calls, and the name for TLS: the Service's own host and port, whatever the pod. A named port is left out, because an
- * authority cannot contain one; for a static list it is the first address.
- */
-export function authorityOf(service: string): string {
-  const [scheme = '', ...rest] = service.split(':');
-  const plain = SCHEMES.includes(scheme) && rest.length > 0 ? rest.join(':') : service;
-  const [first = plain] = plain.split(',');
-  const named = /^(.*):([^\]:]*)$/.exec(first);
-  return named !== null && !/^\d+$/.test(named[2] as string) ? (named[1] as string) : first;
 }

@@ -1,13 +1,13 @@
 import { experimental, Metadata, status as statusCode } from '@grpc/grpc-js';
-import { type Balancer, type Lease, outcomes, type PickOptions, type Priority } from '../../index.js';
-import { callLease, checkPriority, loadReportFormatHeader, notify } from '../kit/index.js';
-import type { Admission } from './admission.js';
+import { type Balancer, outcomes, type PickOptions, type Priority } from '../../index.js';
+import { balancerDefaults, callLease, checkPriority, loadReportFormatHeader, notify } from '../kit/index.js';
+import type { Admission, PickFailure } from './admission.js';
 import { type AttemptOwner, BalancedCall, type CallStatus, GrpcAttempt } from './balanced-call.js';
 import { pickInformationOf, previousAttempts } from './internals.js';
 import type { CallKey, ResolvedGrpcOptions } from './options.js';
 import type { PodConnection } from './pod-connection.js';
 import { Method } from './service-config.js';
-import { LimitPlace, WaitingCall } from './waiting-call.js';
+import { WaitingCall } from './waiting-call.js';
 
 const { DROP } = experimental.PickResultType;
 /**
@@ -25,14 +25,22 @@ const queued: experimental.PickResult = Object.freeze({
 
 /** Converts the balancer's picks to pick results of grpc-js. There is one per policy, because the balancer swaps its own picker inside. */
 export class BalancerPicker implements experimental.Picker, AttemptOwner {
-  readonly admission: Admission;
+  readonly settled: () => void;
+  readonly #admission: Admission;
   readonly #balancer: Balancer<PodConnection>;
   readonly #options: ResolvedGrpcOptions;
 
-  constructor(balancer: Balancer<PodConnection>, admission: Admission, options: ResolvedGrpcOptions) {
+  /** @param settled As `AttemptOwner.settled`. */
+  constructor(
+    balancer: Balancer<PodConnection>,
+    admission: Admission,
+    options: ResolvedGrpcOptions,
+    settled: () => void,
+  ) {
     this.#balancer = balancer;
-    this.admission = admission;
+    this.#admission = admission;
     this.#options = options;
+    this.settled = settled;
   }
 
   pick(args: experimental.PickArgs): experimental.PickResult {
@@ -48,17 +56,13 @@ export class BalancerPicker implements experimental.Picker, AttemptOwner {
     }
     const { key, hasPriority, askForReports } = this.#options;
     const options = key === undefined && call.last === undefined ? undefined : this.#pickOptions(call, key, metadata);
-    const lease = this.#granted(call) ?? this.#balancer.pick(options);
+    const lease = call.waiting?.take() ?? this.#balancer.pick(options);
     const leaf = lease?.handle.next();
     if (lease === undefined || leaf === undefined) {
       lease?.end(outcomes.notStarted);
       return this.#notNow(call, metadata, options);
     }
-    if (call.waiting !== undefined) {
-      call.waiting.waited(true);
-      call.waiting = undefined;
-    }
-    if (this.admission.isWaited) this.admission.placed();
+    call.waiting = undefined;
     if (hasPriority) this.#sayPriority(metadata);
     // The header may be set directly, because the metadata are this attempt's own copy.
     if (lease.handle.reportAsking.next(askForReports) && metadata.get(loadReportFormatHeader).length === 0) {
@@ -74,13 +78,18 @@ export class BalancerPicker implements experimental.Picker, AttemptOwner {
     const unpaid = this.#unpaid(call, metadata);
     if (unpaid !== undefined) return unpaid;
     call.followedByPick();
-    const limit = call.waiting?.limit;
-    if (limit === undefined) return undefined;
-    if (limit.isWaiting) return queued;
-    if (limit.refusal === undefined) return undefined;
-    (call.waiting as WaitingCall).limit = undefined;
-    // The balancer has already notified its observer of this refusal.
-    return limit.refusal.result();
+    const { waiting } = call;
+    if (waiting === undefined) return undefined;
+    const refusal = this.#refusalFor(metadata);
+    if (waiting.error !== undefined) {
+      call.waiting = undefined;
+      // The balancer has already notified its observer of this refusal.
+      return failed(call, refusal ?? this.#admission.rejected(waiting.error, this.#balancer.name));
+    }
+    if (!waiting.isWaiting) return undefined;
+    if (refusal === undefined) return queued;
+    waiting.leave();
+    return this.#refuse(call, refusal);
   }
 
   /**
@@ -110,13 +119,6 @@ export class BalancerPicker implements experimental.Picker, AttemptOwner {
     return key === undefined ? { avoid: tried } : { key: this.#keyOf(key, metadata), avoid: tried };
   }
 
-  /** The lease that a call waiting for the limit on running calls has received. */
-  #granted({ waiting }: BalancedCall): Lease<PodConnection> | undefined {
-    const lease = waiting?.limit?.take();
-    if (waiting !== undefined) waiting.limit = undefined;
-    return lease;
-  }
-
   #keyOf(key: CallKey, metadata: Metadata): string | undefined {
     try {
       return key(metadata) ?? undefined;
@@ -144,37 +146,45 @@ export class BalancerPicker implements experimental.Picker, AttemptOwner {
     if (priority !== undefined && priority !== 'default') metadata.set(priorityHeader, priority);
   }
 
-  #notNow(call: BalancedCall, metadata: Metadata, options: PickOptions | undefined): experimental.PickResult {
-    const { limit, outside } = this.#balancer;
-    const { admission } = this;
-    const refusal = admission.refusal;
-    const waiting = call.waiting ?? new WaitingCall();
-    call.waiting = waiting;
-    if (refusal === undefined && limit !== undefined && limit.running >= limit.max) {
-      const acquired = (signal: AbortSignal): Promise<Lease<PodConnection>> =>
-        this.#balancer.acquire({ ...options, signal, priority: this.#priorityOf(metadata) });
-      waiting.waited(undefined);
-      waiting.limit = new LimitPlace(acquired, () => admission.settled());
-      call.trace?.waits();
-      return queued;
-    }
-    const failure = refusal ?? admission.wait(waiting);
-    if (failure === undefined) {
-      call.trace?.waits();
-      waiting.waits(this.#balancer);
-      return queued;
-    }
-    // grpc-js keeps calls with `waitForReady` waiting.
-    if (metadata.getOptions().waitForReady === true && !failure.final) {
-      waiting.waits(this.#balancer);
-      return failure.result();
-    }
-    waiting.waited(false);
-    outside.refuse(failure.error);
-    const result = failure.result();
-    // The call ends now, because its method allows another attempt only after a pod refused the call.
-    return call.method.repeatsRefusedOnly ? { ...result, pickResultType: DROP } : result;
+  /** Why a call fails at once that cannot be placed; undefined if it waits, as calls with `waitForReady` do unless the channel is closed. */
+  #refusalFor(metadata: Metadata): PickFailure | undefined {
+    const { refusal } = this.#admission;
+    return refusal !== undefined && (refusal.final || !waitsForReady(metadata)) ? refusal : undefined;
   }
+
+  #notNow(call: BalancedCall, metadata: Metadata, options: PickOptions | undefined): experimental.PickResult {
+    const refusal = this.#refusalFor(metadata);
+    if (refusal !== undefined) return this.#refuse(call, refusal);
+    const { clock } = this.#balancer;
+    const { waitTimeoutMs = balancerDefaults.waitTimeoutMs } = this.#options.balancing;
+    const limitMs = waitsForReady(metadata) ? Number.POSITIVE_INFINITY : waitTimeoutMs;
+    // If the connection of the endpoint for which the call waited was lost, the call waits on, for the rest of its time.
+    const sinceMs = call.waiting?.sinceMs ?? clock.now();
+    const timeoutMs = Math.max(0, limitMs - (clock.now() - sinceMs));
+    const priority = this.#priorityOf(metadata);
+    // Whether the state of the Service ends the waiting is decided here, by the channel's state.
+    const waiting = { ...options, priority, timeoutMs, limitMs, waitForReady: true };
+    call.waiting = new WaitingCall(sinceMs, this.#balancer, waiting, this.settled);
+    call.trace?.waits();
+    return queued;
+  }
+
+  #refuse(call: BalancedCall, refusal: PickFailure): experimental.PickResult {
+    call.waiting = undefined;
+    this.#balancer.refuse(refusal.error);
+    return failed(call, refusal);
+  }
+}
+
+function waitsForReady(metadata: Metadata): boolean {
+  return metadata.getOptions().waitForReady === true;
+}
+
+/** The pick result for a call that got no endpoint. */
+function failed({ method }: BalancedCall, failure: PickFailure): experimental.PickResult {
+  const result = failure.result();
+  // The call ends now, because its method allows another attempt only after a pod refused the call.
+  return method.repeatsRefusedOnly ? { ...result, pickResultType: DROP } : result;
 }
 
 /** The pick result for an attempt that is not made, by which the call ends, because grpc-js does not retry a dropped call. */

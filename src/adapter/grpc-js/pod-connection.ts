@@ -7,8 +7,6 @@ import { checkHealth } from './server-reports.js';
 /** What the pods of one channel share. */
 export interface PodContext extends LeafContext {
   readonly options: ResolvedGrpcOptions;
-  /** A pod that was ready got one more connection, so it can take more calls. */
-  grew(): void;
 }
 
 /** One pod as a channel uses it: one connection, or several if the option `connections` says so. */
@@ -29,7 +27,6 @@ export class PodConnection implements Connection<PodConnection> {
       neverOpened: (reason) => new EvenkeelError('EVENKEEL_CONNECT', reason),
       clock,
       rng,
-      grew: () => context.grew(),
     });
     this.opened = this.#leaves.opened.then(() => this);
   }

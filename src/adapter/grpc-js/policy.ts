@@ -79,20 +79,22 @@ class Running implements RunningPolicy {
   readonly #transport: GrpcTransport;
   readonly #picker: BalancerPicker;
   #state: connectivityState = connectivityState.CONNECTING;
+  /** Whether all waiting calls are to be tried again, whatever the state of the channel. */
+  #isSettled = false;
   #publishing = false;
   #stopped = false;
 
   constructor(helper: experimental.ChannelControlHelper, channel: ChannelState) {
     const { options, service, args } = channel;
-    const { balancing, clock } = options;
+    const { balancing } = options;
     this.#helper = helper;
     this.#channel = channel;
     const admission = new Admission(
-      { ...balancing, channel, clock, isEmpty: () => this.balancer.snapshot().state === 'empty' },
+      { ...balancing, channel, isEmpty: () => this.balancer.snapshot().state === 'empty' },
       () => this.#schedule(),
     );
     this.#admission = admission;
-    this.#transport = new GrpcTransport(helper, args, options, () => admission.capacityFreed());
+    this.#transport = new GrpcTransport(helper, args, options);
     try {
       this.balancer = createBalancer({
         ...balancing,
@@ -106,26 +108,28 @@ class Running implements RunningPolicy {
       this.#stopped = true;
       throw error;
     }
-    this.#picker = new BalancerPicker(this.balancer, admission, options);
+    this.#picker = new BalancerPicker(this.balancer, admission, options, () => {
+      this.#isSettled = true;
+      this.#schedule();
+    });
     helper.updateState(this.#state, this.#picker, null);
     channel.awoke(this);
   }
 
   channelClosed(): void {
-    this.#admission.closed();
+    this.#schedule();
   }
 
   /** The channel goes idle or closes. The policy's connections are released before this returns. */
   stop(): void {
     this.#stopped = true;
     this.#channel.sleeps(this);
-    this.#admission.stop();
     this.#transport.release();
     // Closing the balancer does not affect running calls: they end as gRPC decides.
     void this.balancer.close({ signal: AbortSignal.abort() });
   }
 
-  /** Wraps the picker factory: each time the balancer builds a picker, waiting calls are tried again. */
+  /** Wraps the picker factory: each time the balancer builds a picker, the channel's state is assessed again. */
   #watched(picker: PickerFactory): PickerFactory {
     const watched: PickerFactory = (set, previous, context) => {
       // Only this balancer has this factory, so the set's connections are pods.
@@ -174,14 +178,10 @@ class Running implements RunningPolicy {
   #publish(): void {
     const admission = this.#admission;
     const state = admission.assess();
-    const { refusal, waiting, isSettled } = admission;
-    const retriesWaiting =
-      isSettled ||
-      refusal?.final === true ||
-      (waiting > 0 && (state === connectivityState.READY || refusal !== undefined));
-    if (state === this.#state && !retriesWaiting) return;
+    const { refusal } = admission;
+    if (state === this.#state && !this.#isSettled && refusal?.final !== true) return;
     this.#state = state;
-    admission.retrying();
+    this.#isSettled = false;
     this.#helper.updateState(state, this.#picker, refusal?.error.message ?? null);
   }
 }

@@ -1,7 +1,8 @@
 import { ChannelCredentials, type ClientOptions, experimental } from '@grpc/grpc-js';
 import { EvenkeelError } from '../../index.js';
+import { checkService, serviceOf } from './address.js';
 import { BalancedChannel, ChannelState, HiddenOptions } from './channel.js';
-import { checkService, type GrpcOptions, isGrpcOption, resolveGrpcOptions, serviceOf } from './options.js';
+import { type GrpcOptions, isGrpcOption, resolveGrpcOptions } from './options.js';
 import { EvenkeelPolicy } from './policy.js';
 
 /**

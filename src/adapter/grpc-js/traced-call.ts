@@ -1,8 +1,9 @@
 import { type Metadata, status as statusCode } from '@grpc/grpc-js';
 import { outcomes } from '../../index.js';
 import { CallTrace, type TracedSource } from '../kit/index.js';
+import { authorityOf } from './address.js';
 import { beginWith, type ChannelCall, identifiable, identityOf } from './internals.js';
-import { authorityOf, type ResolvedGrpcOptions } from './options.js';
+import type { ResolvedGrpcOptions } from './options.js';
 
 /** What traces of calls say about their channel. */
 export interface TracedChannel extends TracedSource {

@@ -8,7 +8,6 @@ export class GrpcTransport implements Transport<PodConnection>, PodContext {
   readonly helper: experimental.ChannelControlHelper;
   readonly args: ChannelOptions;
   readonly options: ResolvedGrpcOptions;
-  readonly grew: () => void;
   readonly #connections = new Set<PodConnection>();
   /**
    * The connection numbers in use, by the key of their endpoint. grpc-js shares a subchannel between all users with equal address and
@@ -18,17 +17,10 @@ export class GrpcTransport implements Transport<PodConnection>, PodContext {
   readonly #numbers = new Map<string, Set<number>>();
   #released = false;
 
-  /** @param grew Called when a pod can take more calls than before. */
-  constructor(
-    helper: experimental.ChannelControlHelper,
-    args: ChannelOptions,
-    options: ResolvedGrpcOptions,
-    grew: () => void,
-  ) {
+  constructor(helper: experimental.ChannelControlHelper, args: ChannelOptions, options: ResolvedGrpcOptions) {
     this.helper = helper;
     this.args = args;
     this.options = options;
-    this.grew = grew;
   }
 
   async connect(endpoint: Endpoint, signal: AbortSignal): Promise<Connection<PodConnection>> {

@@ -38,8 +38,6 @@ export interface ConnectionGroupParts<M extends GroupMember> {
   readonly neverOpened: (reason: string) => Error;
   readonly clock: Clock;
   readonly rng: Rng;
-  /** Called when a group that was already in use got one more connection, so that waiting calls can begin on it. @defaultValue nothing */
-  readonly grew?: (() => void) | undefined;
 }
 
 /**
@@ -222,10 +220,7 @@ export class ConnectionGroup<M extends GroupMember> {
     this.countCapacity();
     this.#reopenMs = REOPEN_INITIAL_MS;
     if (this.#ready.length > this.#parts.connections.min) this.#shrinkLater();
-    if (this.#wasReady) {
-      this.#parts.grew?.();
-      return;
-    }
+    if (this.#wasReady) return;
     this.#wasReady = true;
     this.#settleOpened();
     this.#openMissing();

@@ -12,7 +12,7 @@ import { FakeResolver } from 'evenkeel/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';
-import { connected, Echo, ordersClient, say } from './support/client.js';
+import { connected, Echo, ordersClient, say, type Words } from './support/client.js';
 import { type Pod, Pods } from './support/pods.js';
 
 let pods: Pods;
@@ -226,6 +226,50 @@ describe('limits', () => {
         () => false,
       ),
     );
+  });
+
+  it('serve 1,000 calls that waited once each, but none that was cancelled or whose deadline has passed', async () => {
+    const [pod] = (await pods.start(1)) as [Pod];
+    const { client, balancer } = orders({
+      resolver: staticEndpoints(pods.endpoints),
+      maxConcurrentStreams: 2,
+      waitTimeoutMs: 600_000,
+    });
+    await connected(balancer, 1);
+    const streams = [client.watch({ text: 'busy' }), client.watch({ text: 'busy' })];
+    for (const stream of streams) stream.on('error', () => {});
+    await until('the pod is busy', () => balancer.snapshot().endpoints[0]?.inFlight === 2);
+    const texts = Array.from({ length: 1_000 }, (_, index) => `call ${index}`);
+    const cancelled: { cancel(): void }[] = [];
+    const answers = texts.map((text, index) => {
+      if (index % 3 === 1) return say(client, { text, deadline: Date.now() + 200 });
+      if (index % 3 === 2) return say(client, { text, metadata: waitForReady() });
+      return new Promise<Words>((resolve, reject) => {
+        const call = client.say({ text }, new Metadata(), {}, (error, words) => {
+          if (error === null) resolve(words as Words);
+          else reject(error);
+        });
+        cancelled.push(call);
+      });
+    });
+    const ends = Promise.allSettled(answers);
+    await until('all wait', () => balancer.snapshot().waiting === 1_000);
+    for (const call of cancelled) call.cancel();
+    await until('the deadlines have passed', () => balancer.snapshot().waiting === 333);
+    for (const stream of streams) stream.cancel();
+    const served = (await ends).flatMap((end) => (end.status === 'fulfilled' ? [end.value.text] : []));
+    expect(served).toEqual(texts.filter((_, index) => index % 3 === 2));
+    expect((await pod.stats()).unary).toBe(333);
+    expect(balancer.snapshot()).toMatchObject({ waiting: 0, endpoints: [{ inFlight: 0 }] });
+    // A channel that closes ends the calls that wait.
+    const held = [client.watch({ text: 'busy' }), client.watch({ text: 'busy' })];
+    for (const stream of held) stream.on('error', () => {});
+    const waiting = Promise.allSettled([say(client), say(client, { metadata: waitForReady() })]);
+    await until('they wait', () => balancer.snapshot().waiting === 2);
+    client.close();
+    expect((await waiting).map((end) => end.status)).toEqual(['rejected', 'rejected']);
+    expect((await pod.stats()).unary).toBe(333);
+    for (const stream of held) stream.cancel();
   });
 
   it('give a pod several connections that are used evenly', async () => {

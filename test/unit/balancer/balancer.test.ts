@@ -88,6 +88,24 @@ describe('a balancer', () => {
     expect(balancer.snapshot().waiting).toBe(0);
   });
 
+  it('with waitForReady a caller waits while the Service is empty, and is rejected when the balancer closes', async () => {
+    const { resolver, balancer } = fixture();
+    resolver.update();
+    await settle();
+    const served = balancer.acquire({ waitForReady: true });
+    await settle();
+    resolver.update('10.0.0.1');
+    (await served).end(outcomes.success);
+    resolver.update();
+    await settle();
+    const waiting = failure(balancer.acquire({ waitForReady: true }));
+    await balancer.close();
+    expect(await waiting).toSatisfy(code('EVENKEEL_CLOSED'));
+    await expect(balancer.acquire({ waitForReady: 'yes' as never })).rejects.toMatchObject({
+      code: 'EVENKEEL_OPTION',
+    });
+  });
+
   it('U5: fails with EVENKEEL_NO_ENDPOINTS at once when the set is known to be empty', async () => {
     const { resolver, balancer } = fixture();
     resolver.update();

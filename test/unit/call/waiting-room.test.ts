@@ -118,7 +118,7 @@ describe('the waiting room', () => {
     const late = wait({ unlimited: true });
     expect(await sheddable).toMatchObject({ code: 'EVENKEEL_OVERLOAD' });
     expect(await failure(wait({ unlimited: true }))).toMatchObject({ code: 'EVENKEEL_QUEUE_FULL' });
-    room.fail(new EvenkeelError('EVENKEEL_CLOSED', 'closed'));
+    room.close(new EvenkeelError('EVENKEEL_CLOSED', 'closed'));
     for (const waiting of [...critical, late])
       expect(await failure(waiting)).toMatchObject({ code: 'EVENKEEL_CLOSED' });
   });
@@ -139,6 +139,23 @@ describe('the waiting room', () => {
     room.room.wake();
     expect(await waiting).toBe('x');
     expect(served.onStop).toBeUndefined();
+  });
+
+  it('rejects the callers that it is told to, except for those that wait for ready, until it closes', async () => {
+    const made = new Room();
+    const { room, clock } = made;
+    const wait = (more?: Partial<WaitRequest>) => made.wait(more);
+    const waiting = [wait(), wait({ waitForReady: true }), wait({ priority: 'critical' })];
+    clock.advance(1);
+    const later = wait();
+    room.fail(new EvenkeelError('EVENKEEL_CONNECT', 'refused'), clock.now() - 1);
+    for (const index of [0, 2]) expect(await failure(waiting[index] as never)).toMatchObject({ message: 'refused' });
+    expect(room.size).toBe(2);
+    room.fail(new EvenkeelError('EVENKEEL_NO_ENDPOINTS', 'empty'));
+    expect(await failure(later)).toMatchObject({ message: 'empty' });
+    room.close(new EvenkeelError('EVENKEEL_CLOSED', 'closed'));
+    expect(await failure(waiting[1] as never)).toMatchObject({ message: 'closed' });
+    expect([room.size, clock.timers]).toEqual([0, 0]);
   });
 
   it('turns callers away when it is full, and has room again when one leaves', async () => {

@@ -63,13 +63,13 @@ describe('a limit on running calls', () => {
     const stream = taken(balancer.pick());
     stream.progressed();
     stream.progressed();
-    expect(balancer.limit).toMatchObject({ running: 0 });
+    expect(balancer.snapshot().limit).toMatchObject({ running: 0 });
     const next = taken(balancer.pick());
     stream.end(outcomes.success);
-    expect(balancer.limit).toMatchObject({ running: 1 });
+    expect(balancer.snapshot().limit).toMatchObject({ running: 1 });
     next.end(outcomes.success);
     next.progressed();
-    expect(balancer.limit).toMatchObject({ running: 0 });
+    expect(balancer.snapshot().limit).toMatchObject({ running: 0 });
   });
 
   it('does not count or shed calls outside it', async () => {
@@ -78,10 +78,10 @@ describe('a limit on running calls', () => {
     expect(balancer.pick()).toBeUndefined();
     const lent = taken(balancer.pick({ unlimited: true }));
     const alsoLent = await balancer.acquire({ unlimited: true });
-    expect(balancer.limit).toMatchObject({ running: 1 });
+    expect(balancer.snapshot().limit).toMatchObject({ running: 1 });
     lent.end(outcomes.success, null);
     alsoLent.end(outcomes.cancelled, null);
-    expect(balancer.limit).toMatchObject({ running: 1 });
+    expect(balancer.snapshot().limit).toMatchObject({ running: 1 });
     // Both wait, each for something else.
     const full = balancer.acquire();
     const leases: Lease<FakeConnection>[] = [];
@@ -94,7 +94,7 @@ describe('a limit on running calls', () => {
     expect(await failure(full)).toSatisfy((error) => isEvenkeelError(error, 'EVENKEEL_OVERLOAD'));
     running.end(outcomes.success);
     for (const lease of leases) lease.end(outcomes.success, null);
-    expect(balancer.limit).toMatchObject({ running: 1 });
+    expect(balancer.snapshot().limit).toMatchObject({ running: 1 });
   });
 
   it('reports to the limit how long calls took, which were given up, and which were overload', async () => {

@@ -1,14 +1,11 @@
 import { connectivityState, status } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
-import { Admission, type AdmissionOptions, type Waiter } from '../../../../src/adapter/grpc-js/admission.js';
+import { Admission, type AdmissionOptions } from '../../../../src/adapter/grpc-js/admission.js';
 import type { PodConnection } from '../../../../src/adapter/grpc-js/pod-connection.js';
 import { ResolveError } from '../../../../src/errors.js';
 import type { SubchannelState } from '../../../../src/observe/observer.js';
 import type { PickSet } from '../../../../src/picker/picker.js';
 import type { Subchannel } from '../../../../src/pool/subchannel.js';
-import { FakeClock } from '../../../../src/testing/fake-clock.js';
-
-const anybody = (): Waiter => ({ sinceMs: undefined, isWaiting: true });
 
 interface FakeMember {
   readonly state: SubchannelState;
@@ -24,16 +21,14 @@ function setOf(...members: readonly FakeMember[]): PickSet<Subchannel<PodConnect
 }
 
 function admission(options: Partial<AdmissionOptions> = {}) {
-  const clock = new FakeClock();
   const channel = { service: 'orders.shop:50051', closed: false };
-  let changes = 0;
-  const made = new Admission({ channel, clock, isEmpty: () => true, ...options }, () => changes++);
+  const made = new Admission({ channel, isEmpty: () => true, ...options }, () => {});
   const assessed = () => {
     const state = connectivityState[made.assess()];
     const { details, code } = made.refusal ?? {};
     return made.refusal === undefined ? state : `${state}: ${status[code as status]} ${details}`;
   };
-  return { admission: made, channel, clock, assessed, changes: () => changes };
+  return { admission: made, channel, assessed };
 }
 
 const refused = new Error('no connection to 10.0.0.1:80: connect ECONNREFUSED');
@@ -67,13 +62,18 @@ describe('the state of a channel', () => {
   });
 
   it('differs for an empty Service and for one whose endpoints all stand by, which is waited for', () => {
-    const { admission: subject, clock, assessed } = admission({ isEmpty: () => false, waitTimeoutMs: 100 });
+    const { admission: subject, assessed } = admission({ isEmpty: () => false });
     subject.resolved(2);
     subject.setChanged(setOf());
     expect(assessed()).toBe('CONNECTING');
-    subject.wait(anybody());
-    clock.advance(100);
-    expect(assessed()).toContain('within 100 ms (all are on standby) (EVENKEEL_NOT_READY)');
+  });
+
+  it('is CONNECTING for an empty Service whose first endpoint is waited for', () => {
+    const { admission: subject, assessed } = admission({ waitForEndpoints: true });
+    subject.setChanged(setOf());
+    expect(assessed()).toBe('CONNECTING');
+    subject.setChanged(setOf({ state: 'ready' }));
+    expect(assessed()).toBe('READY');
   });
 
   it('names the Service once', () => {
@@ -99,71 +99,7 @@ describe('the state of a channel', () => {
     const { admission: subject, channel, assessed } = admission();
     subject.setChanged(setOf({ state: 'ready' }));
     channel.closed = true;
-    subject.closed();
     expect(assessed()).toContain('TRANSIENT_FAILURE: UNAVAILABLE orders.shop:50051: the channel is closed');
     expect(subject.refusal?.final).toBe(true);
-  });
-});
-
-describe('calls that have no endpoint', () => {
-  it('wait, and are turned away when none was served for waitTimeoutMs', () => {
-    const { admission: subject, clock, assessed, changes } = admission({ waitTimeoutMs: 5_000 });
-    subject.setChanged(setOf({ state: 'ready', inFlight: 1 }));
-    expect(subject.wait(anybody())).toBeUndefined();
-    clock.advance(4_999);
-    expect(assessed()).toBe('READY');
-    clock.advance(1);
-    expect(changes()).toBe(2);
-    expect(assessed()).toBe(
-      'READY: UNAVAILABLE orders.shop:50051: no endpoint could take a call within 5000 ms (1 at capacity) (EVENKEEL_NOT_READY)',
-    );
-    // One that finds room ends it.
-    subject.placed();
-    expect(subject.refusal).toBeUndefined();
-    expect(assessed()).toBe('READY');
-    expect(clock.timers).toBe(0);
-  });
-
-  it('start their waiting time again with each call served', () => {
-    const { admission: subject, clock, assessed } = admission({ waitTimeoutMs: 100 });
-    subject.setChanged(setOf({ state: 'ready' }));
-    subject.wait(anybody());
-    clock.advance(90);
-    subject.placed();
-    subject.wait(anybody());
-    clock.advance(90);
-    expect(assessed()).toBe('READY');
-  });
-
-  it('wait as long for a resolver, and for the first endpoint if that is configured', () => {
-    const starting = admission({ waitTimeoutMs: 100 });
-    starting.admission.wait(anybody());
-    starting.clock.advance(100);
-    expect(starting.assessed()).toContain('no answer within 100 ms (EVENKEEL_NOT_READY)');
-    const empty = admission({ waitTimeoutMs: 100, waitForEndpoints: true });
-    empty.admission.setChanged(setOf());
-    expect(empty.assessed()).toBe('CONNECTING');
-    empty.admission.wait(anybody());
-    empty.clock.advance(100);
-    expect(empty.assessed()).toContain('EVENKEEL_NO_ENDPOINTS');
-    empty.admission.setChanged(setOf({ state: 'ready' }));
-    expect(empty.assessed()).toBe('READY');
-  });
-
-  it('are turned away beyond maxWaiting, counted afresh ten times a second', () => {
-    const { admission: subject, clock, changes } = admission({ maxWaiting: 2 });
-    expect([subject.wait(anybody()), subject.wait(anybody()), subject.waiting]).toEqual([undefined, undefined, 2]);
-    expect(subject.wait(anybody())?.result().status).toMatchObject({
-      code: status.RESOURCE_EXHAUSTED,
-      details: 'orders.shop:50051: 2 calls wait for an endpoint already (maxWaiting) (EVENKEEL_QUEUE_FULL)',
-    });
-    subject.wait(anybody());
-    expect(changes()).toBe(0);
-    clock.advance(100);
-    expect(changes()).toBe(1);
-    subject.retrying();
-    expect(subject.wait(anybody())).toBeUndefined();
-    subject.stop();
-    expect(clock.timers).toBe(0);
   });
 });

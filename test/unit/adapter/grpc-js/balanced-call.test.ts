@@ -1,6 +1,5 @@
 import { connectivityState, Metadata, status } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
-import type { Admission } from '../../../../src/adapter/grpc-js/admission.js';
 import { BalancedCall, GrpcAttempt } from '../../../../src/adapter/grpc-js/balanced-call.js';
 import type { PodConnection } from '../../../../src/adapter/grpc-js/pod-connection.js';
 import { Method } from '../../../../src/adapter/grpc-js/service-config.js';
@@ -24,7 +23,7 @@ function world({ isHedged = false } = {}) {
   const observer = {
     attemptEnded: ({ endpoint: _endpoint, error: _error, ...rest }: ObserverEvents['attemptEnded']) => told.push(rest),
   };
-  const owner = { admission: { waiting: 0 } as Admission, asking: undefined };
+  const owner = { settled: () => {} };
   const counted: string[] = [];
   const retries = { followed: (what: string) => counted.push(what), hedgeWon: () => counted.push('won') };
   let ready = true;
