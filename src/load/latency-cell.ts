@@ -28,7 +28,10 @@ export const UPDATED = 9;
 export const FAILING = 10;
 /** The time when `FAILING` was last updated, in ms on the balancer's clock. */
 export const FAILING_AT = 11;
-export const FIELDS = 12;
+/** How many of its first calls have ended, by which it is not judged, and when the first of them did. */
+export const COLD = 12;
+export const COLD_AT = 13;
+export const FIELDS = 14;
 
 /** Costs are integers, in hundredths of a call, because V8 would put fractions on the heap at every pick. */
 export const UNITS = 100;

@@ -4,6 +4,8 @@ import { CallCosts } from './call-costs.js';
 import { Cells } from './cells.js';
 import { CountedCalls } from './counted-calls.js';
 import {
+  COLD,
+  COLD_AT,
   COST,
   FAILING,
   FAILING_AT,
@@ -34,6 +36,12 @@ const MAX_KNOWN = 60;
 const MAX_AT_ONCE = 2;
 /** After this many calls, an endpoint's latency may be compared with that of others. */
 const ENOUGH_KNOWN = 4;
+/**
+ * An endpoint is not judged by its first calls, so many at most and for so long at most, in ms: a process that has just started is slow,
+ * and it is calls that make it fast. Judged by them, it would get few, and the others too many.
+ */
+const COLD_CALLS = 20;
+const COLD_MS = 5_000;
 /**
  * Without calls, what is known about an endpoint's latency loses two thirds of its weight in this time, in ms, or in two turns of the ring
  * if they take longer; then it is not used any more.
@@ -111,7 +119,8 @@ const QUARTER = 6;
  *
  * Latencies are compared as the mean of their logarithms over the endpoint's last calls, up to 60, so that one long call among short ones
  * changes little. An endpoint that takes more than about twice as long as a fast one of the set (and 5 ms, and more than chance explains) costs
- * as many times more. Without calls, its latency is forgotten within 30 s, or two turns of the ring of `rotatingAperture`.
+ * as many times more. It is not judged by its first 20 calls, or for 5 s if it has fewer: a process that has just started is slow. Without
+ * calls, its latency is forgotten within 30 s, or two turns of the ring of `rotatingAperture`.
  *
  * A failure never improves the cost, however fast it was: the cost is multiplied by 1 / (1 − share of failures)², at most by 100. Without
  * calls, failures are forgotten within about 20 s, and all at once when an outage of most endpoints ends.
@@ -251,6 +260,7 @@ class RelativeLatencyRule implements LoadRule {
     numbers[at + TYPICAL] = (numbers[at + TYPICAL] as number) + difference / known;
     numbers[at + KNOWN] = known;
     numbers[at + UPDATED] = nowMs;
+    if ((numbers[at + COLD] as number) < COLD_CALLS) warmUp(numbers, at, nowMs);
   }
 
   /** Compares all endpoints. O(n). */
@@ -267,7 +277,7 @@ class RelativeLatencyRule implements LoadRule {
       if (nowMs - (numbers[at + UPDATED] as number) < this.#forgottenMs && (numbers[at + KNOWN] as number) > 0) {
         recent++;
         if ((numbers[at + FAILING] as number) > 1 / 2) failing++;
-        if ((numbers[at + KNOWN] as number) >= ENOUGH_KNOWN) this.#values[known++] = numbers[at + TYPICAL] as number;
+        if (knownOf(numbers, at) >= ENOUGH_KNOWN) this.#values[known++] = numbers[at + TYPICAL] as number;
       }
     }
     const wasOutage = this.#isOutage;
@@ -299,7 +309,7 @@ class RelativeLatencyRule implements LoadRule {
   /** A slow endpoint loses a part of its share of the calls, another gets back a part of what it lost. */
   #withhold(numbers: Float64Array, at: number, nowMs: number): void {
     const state = this.#state;
-    const known = numbers[at + KNOWN] as number;
+    const known = knownOf(numbers, at);
     const idleMs = nowMs - (numbers[at + UPDATED] as number);
     const above = (numbers[at + TYPICAL] as number) - (state[FAST_LATENCY] as number);
     const most = Math.max(SLOW, STANDARD_ERRORS * Math.sqrt((state[VARIANCE] as number) / known));
@@ -324,7 +334,7 @@ class RelativeLatencyRule implements LoadRule {
     }
     numbers[at + PRICE] = price | 0;
     const state = this.#state;
-    const known = numbers[at + KNOWN] as number;
+    const known = knownOf(numbers, at);
     const above = (numbers[at + TYPICAL] as number) - (state[FAST_LATENCY] as number);
     // NaN is not above anything.
     if (above > STANDS_OUT && known >= ENOUGH_KNOWN && nowMs - (numbers[at + UPDATED] as number) < this.#forgottenMs) {
@@ -342,6 +352,19 @@ class RelativeLatencyRule implements LoadRule {
     values.set(this.#values);
     this.#values = values;
   }
+}
+
+/** How many calls are known of an endpoint that may be judged by them. */
+function knownOf(numbers: Float64Array, at: number): number {
+  return (numbers[at + COLD] as number) < COLD_CALLS ? 0 : (numbers[at + KNOWN] as number);
+}
+
+/** Counts one of an endpoint's first calls. When they are over, what was learned from them is forgotten, unless they were few. */
+function warmUp(numbers: Float64Array, at: number, nowMs: number): void {
+  if (numbers[at + COLD] === 0) numbers[at + COLD_AT] = nowMs;
+  (numbers[at + COLD] as number)++;
+  if (numbers[at + COLD] === COLD_CALLS) numbers[at + KNOWN] = 0;
+  else if (nowMs - (numbers[at + COLD_AT] as number) > COLD_MS) numbers[at + COLD] = COLD_CALLS;
 }
 
 /** Learns from the outcome of a call. @param failed 1 if the call failed, else 0. */

@@ -1,4 +1,4 @@
-import { INDEX, MAX_UNITS, ONLY_FIRST, PRICE, UNITS, WITHHELD } from '../load/latency-cell.js';
+import { COST, INDEX, MAX_UNITS, ONLY_FIRST, PRICE, UNITS, WITHHELD } from '../load/latency-cell.js';
 import { RuledLoad } from '../load/load-rule.js';
 import { AVERAGE, FRONT, type RingStart } from '../load/ring-start.js';
 import { checkNoOptions } from '../runtime/check.js';
@@ -110,8 +110,6 @@ class RotatingAperture implements Picker<OwnTarget> {
   #byCalls(request: PickRequest, front: number): OwnTarget | undefined {
     const mayBeIdle = this.#mayBeIdle;
     const { length } = this.#ring;
-    let best = -1;
-    let bestCost = MAX_UNITS;
     let place = 0;
     for (let looks = 0; place < length && looks < MAX_LOOKS; ) {
       const from = wrapped(front + place, length);
@@ -122,41 +120,44 @@ class RotatingAperture implements Picker<OwnTarget> {
       place += busy;
       if (busy === left || place >= length) continue;
       const index = from + busy;
-      const cost = this.#cost(request, index, place);
-      if (cost <= UNITS) return this.#ring[index];
+      if (this.#isWanted(request, index, place)) return this.#ring[index];
       // A busy one is not looked at again until a call on it ends.
       if (isSet(mayBeIdle, index)) looks++;
       place++;
-      if (cost >= bestCost) continue;
-      best = index;
-      bestCost = cost;
     }
+    let best: OwnTarget | undefined;
+    let bestCost = MAX_UNITS;
     const isSmall = length <= MAX_LOOKS;
     let missing = isSmall ? length : COMPARED + DRAWS;
     for (let look = 0; missing > 0 && look < Math.min(length, MAX_LOOKS); look++) {
       const drawn = isSmall || look < COMPARED ? look : this.#random.index(length);
       const index = wrapped(front + drawn, length);
-      if (drawn < place && isSet(mayBeIdle, index)) continue; // it was looked at above
-      const cost = this.#cost(request, index, drawn);
-      if (cost === MAX_UNITS) continue;
+      const target = this.#ring[index];
+      if (target === undefined || !fits(target, request)) continue;
       missing--;
+      const { numbers, at } = this.#loads[index] as RuledLoad;
+      // One that is slow gets its call where the others have so many that it would still be later there.
+      if ((numbers[at + WITHHELD] as number) === ONLY_FIRST && drawn > 0) continue;
+      const cost = Math.min((target.inFlight + 1) * ((numbers[at + COST] as number) || UNITS), MAX_UNITS - 1) | 0;
       if (cost >= bestCost) continue;
-      best = index;
+      best = target;
       bestCost = cost;
     }
-    return best === -1 ? undefined : this.#ring[best];
+    return best;
   }
 
-  /** The cost of one more call on an endpoint, an integer; `MAX_UNITS` = it gets none now. @param place How far it is from the front. */
-  #cost(request: PickRequest, index: number, place: number): number {
+  /** Whether an endpoint has no call of this client and is not passed over now. @param place How far it is from the front. */
+  #isWanted(request: PickRequest, index: number, place: number): boolean {
     const target = this.#ring[index];
-    if (target === undefined || !fits(target, request)) return MAX_UNITS;
-    const { inFlight } = target;
-    if (inFlight !== 0) (this.#mayBeIdle[index >> 5] as number) &= ~(1 << index);
+    if (target === undefined || !fits(target, request)) return false;
+    if (target.inFlight !== 0) {
+      (this.#mayBeIdle[index >> 5] as number) &= ~(1 << index);
+      return false;
+    }
     const { numbers, at } = this.#loads[index] as RuledLoad;
+    if ((numbers[at + PRICE] as number) > UNITS) return false;
     const withheld = numbers[at + WITHHELD] as number;
-    if (withheld !== 0 && this.#isPassedOver(withheld, place)) return MAX_UNITS;
-    return Math.min((inFlight + 1) * ((numbers[at + PRICE] as number) || UNITS), MAX_UNITS - 1) | 0;
+    return withheld === 0 || !this.#isPassedOver(withheld, place);
   }
 
   /**
@@ -169,18 +170,20 @@ class RotatingAperture implements Picker<OwnTarget> {
     const { length } = ring;
     const calls = (state[AVERAGE] as number) | 0;
     const scan = Math.min(length, MAX_REPORTING, Math.max(MIN_REPORTING, calls + 3));
-    const looks = scan === length ? scan : scan + REPORTING_DRAWS;
+    const rest = scan === length ? 0 : scan;
     let best: OwnTarget | undefined;
     costs.compare(request.nowMs);
-    for (let look = 0; look < looks; look++) {
+    for (let look = 0; look < scan + REPORTING_DRAWS; look++) {
       if (look === scan && best !== undefined && !costs.isDear) return best;
-      const index = wrapped(front + (look < scan ? look : scan + this.#random.index(length - scan)), length);
+      const index = wrapped(front + (look < scan ? look : rest + this.#random.index(length - rest)), length);
       const target = ring[index];
       if (target === undefined || !fits(target, request)) continue;
       const { numbers, at } = this.#loads[index] as RuledLoad;
       const withheld = numbers[at + WITHHELD] as number;
-      if (withheld !== 0 && this.#isPassedOver(withheld, look)) continue;
-      if (costs.isCheaper(numbers, at, target.inFlight, Math.min(look, scan))) best = target;
+      // A slow one that is drawn is not passed over: it costs more, but the others may have so many calls that they are even slower.
+      if (withheld !== 0 && (look < scan || withheld === ONLY_FIRST) && this.#isPassedOver(withheld, look)) continue;
+      if (costs.isCheaper(numbers, at, target.inFlight, Math.min(look, scan), look < scan ? PRICE : COST))
+        best = target;
     }
     return best;
   }

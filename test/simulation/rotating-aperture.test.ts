@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { withoutReports } from './lib/contenders.js';
+import { chance, withoutReports, withReports } from './lib/contenders.js';
+import { evenScenarios } from './lib/evenness.js';
 import { fleet } from './lib/fleet.js';
 import { lognormal } from './lib/server.js';
 import type { Tally } from './lib/tally.js';
-import { World } from './lib/world.js';
+import { type Strategy, World } from './lib/world.js';
 
 const CLIENTS = 6;
 const PODS = 10;
@@ -48,6 +49,19 @@ describe('the default picker while a fleet changes', () => {
     expect(evenAmongMore.maxOverMean(15)).toBeLessThan(EVEN);
     expect(evenAgain.maxOverMean(10)).toBeLessThan(EVEN);
   });
+
+  it.each([withoutReports, withReports])(
+    'is as fast as chance, and as even, in the rolling update of a service whose new pods are slow until they had calls: $name',
+    async (strategy) => {
+      const scenario = evenScenarios.find(({ name }) => name === 'rolled-1x5');
+      const mean = async (of: Strategy, column: string): Promise<number> => {
+        const values = await Promise.all([1, 2, 3, 4, 5, 6].map((seed) => scenario?.run(of, seed)));
+        return values.reduce((sum, measures) => sum + (measures?.[column] as number), 0) / values.length;
+      };
+      expect(await mean(strategy, 'p99')).toBeLessThan(SLOWER * (await mean(chance, 'p99')));
+      expect(await mean(strategy, '10 s')).toBeLessThan(EVEN * (await mean(chance, '10 s')));
+    },
+  );
 
   it('is as fast and as even as before while a rollout replaces one pod after the other', async () => {
     const { world, before } = await settled();

@@ -107,14 +107,11 @@ const leastByChance: PickerFactory = (set, _previous, { rng }) => ({
   },
 });
 
+/** What is even by chance alone: the least calls in flight, drawn where several have them. */
+export const chance: Strategy = { name: 'chance', picker: leastByChance, load: inFlight() };
+
 /** Those that the tables of evenness compare. */
-export const evenContenders: readonly Strategy[] = [
-  stock,
-  ideal,
-  { name: 'chance', picker: leastByChance, load: inFlight() },
-  withoutReports,
-  withReports,
-];
+export const evenContenders: readonly Strategy[] = [stock, ideal, chance, withoutReports, withReports];
 
 /** Those that the tables of the fleet compare. */
 export const fleetContenders: readonly Strategy[] = [

@@ -1,6 +1,6 @@
 import { type BalanceScenario, latencies, type Measures, type Play, play } from './balance.js';
 import { fleet, fleetScenarios } from './fleet.js';
-import { around } from './server.js';
+import { around, type ServiceTime } from './server.js';
 
 /** Calls by address, in spans of time or of calls; each span belongs to a column of the table. */
 class Spans {
@@ -99,6 +99,50 @@ function caller(pods: number, callMs: number): BalanceScenario {
   };
 }
 
+/** Work of which little varies, in ms on average. */
+const steady =
+  (meanMs: number): ServiceTime =>
+  (rng) =>
+    meanMs * (0.6 - 0.4 * Math.log(1 - rng.next()));
+
+const HICCUP_MS = 250;
+
+/** What all pods call is now and then slow for a while, so every pod is. A client must not blame the pods that it calls just then. */
+const hiccups = even(
+  'hiccups-1x5',
+  '5 pods that are all four times as slow for an eighth of the time, one client, 20 %',
+  fleet(1, 5, 0.2, {
+    serviceTime: steady(20),
+    behaviour: (_index, nowMs) => {
+      const mixed = Math.imul(Math.floor(nowMs / HICCUP_MS) + 1, 0x85ebca6b);
+      return { kind: 'serve', slower: (Math.imul(mixed ^ (mixed >>> 15), 0x2c1b3c6d) >>> 0) % 8 === 0 ? 4 : 1 };
+    },
+  }),
+);
+
+const ROLL_MS = 700;
+
+/** What made a pod warm is calls, so one that is called less because it is cold stays cold. */
+const rolled = even(
+  'rolled-1x5',
+  'The first 10 s of a rolling update of 5 pods, whose first calls take ten times as long, one client, 20 %',
+  fleet(1, 5, 0, {
+    callsPerSecond: 100,
+    serviceTime: steady(10),
+    lengthMs: WINDOW_MS,
+    begin: (world) => {
+      const fresh = Array.from({ length: 5 }, () => world.addServer());
+      fresh.forEach((server, index) => {
+        server.behaviour = () => ({ kind: 'serve', slower: 1 + 10 * Math.exp(-server.begun / 10) });
+        const listed = [...fresh.slice(0, index + 1), ...world.servers.slice(index + 1, fresh.length)];
+        world.clock.at(world.clock.now() + index * ROLL_MS, () => world.list(listed));
+      });
+    },
+  }),
+  // Each of the ten has a part of the time: the busiest is above a fifth of the mean of ten by chance alone.
+  5,
+);
+
 const inFleet = ['fleet-tenth', 'ten-replaced', 'fleet-unequal', 'fleet-machines', 'fleet-speeds', 'testbed-90'];
 
 /** What the default picker must reach: how even the calls are, one caller, and the latency in fleets. */
@@ -106,6 +150,8 @@ export const evenScenarios: readonly BalanceScenario[] = [
   ...[1, 2, 3, 5].flatMap((clients) =>
     [5, 10].flatMap((pods) => [10, 30, 67].map((percent) => cell(clients, pods, percent))),
   ),
+  hiccups,
+  rolled,
   even(
     'grows-2x3',
     'The first 10 s after a scale-up from 3 to 6 pods, 2 clients, 67 % before',

@@ -81,16 +81,35 @@ describe('relative latency', () => {
     }
   });
 
-  it('counts an endpoint as slow from its fourth call on', () => {
+  it('judges an endpoint by four calls, not by its first twenty', () => {
     const all = loads(3);
     const [slow, ...others] = all as [Load, Load, Load];
-    for (let nowMs = 200; nowMs <= 500; nowMs += 100) {
-      expect(slow.value(nowMs)).toBe(100);
+    for (let nowMs = 100; nowMs <= 2_500; nowMs += 100) {
+      const calls = nowMs / 100 - 1;
+      if (calls < 24) expect(slow.value(nowMs)).toBe(100);
       for (const load of others) call(load, nowMs, 2);
       call(slow, nowMs, 100);
     }
-    call(others[0] as Load, 700, 2);
-    expect(slow.value(700)).toBeGreaterThan(300);
+    call(others[0] as Load, 2_700, 2);
+    expect(slow.value(2_700)).toBeGreaterThan(300);
+  });
+
+  it('forgets how slow an endpoint was in its first twenty calls', () => {
+    const all = loads(3);
+    for (let nowMs = 100; nowMs <= 3_000; nowMs += 100) {
+      for (const load of all) call(load, nowMs, load === all[0] && nowMs <= 2_000 ? 100 : 2);
+      expect(costs(all, nowMs)).toEqual([1, 1, 1]);
+    }
+  });
+
+  it('judges an endpoint that gets few calls by them after five seconds', () => {
+    const all = loads(3);
+    const cost = (nowMs: number): number => (all[0] as Load).value(nowMs);
+    for (let nowMs = 1_000; nowMs <= 8_000; nowMs += 1_000) {
+      if (nowMs <= 6_000) expect(cost(nowMs)).toBe(100);
+      for (const load of all) call(load, nowMs, load === all[0] ? 100 : 2);
+    }
+    expect(cost(8_000)).toBeGreaterThan(300);
   });
 
   it('tries an endpoint again that got no call for a while', () => {
