@@ -161,7 +161,19 @@ async function bundleEngines(dir) {
       comments: { legal: true, annotation: false, jsdoc: false },
     });
     await bundled.close();
+    const missing = missingInCommon(join(dir, 'register'), name);
+    if (missing.length > 0)
+      throw new Error(`src/register/common.ts lacks what ${name}.cjs needs: ${missing.join(', ')}`);
   }
+}
+
+/** What an engine uses of `register/common.js` that is not exported there: nobody would notice before a request fails. */
+function missingInCommon(folder, engine) {
+  const [, exported = ''] = /^export \{(.*)\};?$/m.exec(readFileSync(join(folder, 'common.js'), 'utf8')) ?? [];
+  const names = new Set(exported.split(',').map((name) => name.trim().split(' as ').at(-1)));
+  const code = readFileSync(join(folder, `${engine}.cjs`), 'utf8');
+  const used = new Set([...code.matchAll(/\bsrc_\w+_ts\.(\w+)/g)].map(([, name]) => name));
+  return [...used].filter((name) => !names.has(name));
 }
 
 /** Bundles sources into a folder of their own and imports them: for benchmarks of what no entry point exports. */
