@@ -6,6 +6,7 @@ import { notify } from '../../observe/observer.js';
 import { type AddressFamily, onlyHostFamily } from '../host-families.js';
 import { Announcer } from '../resolved.js';
 import type { Resolution, ResolverContext, ResolverListener } from '../resolver.js';
+import { WrongTarget } from '../wrong-target.js';
 import { ServiceRules } from './service-rules.js';
 import type { EndpointSlice, SliceMember } from './slices/endpoint-slice.js';
 import { type ChosenPort, PublishedSet } from './slices/published-set.js';
@@ -165,12 +166,20 @@ export class SliceView implements Resolution, WatchSubscriber {
     return choice;
   }
 
+  /**
+   * The name of the port that was used, if the Service no longer has it: no slice lists it any longer, or will. To keep the last set would
+   * mean to go on dialing addresses that other pods may get one day.
+   */
+  #lostPort({ error }: PortChoice): string | undefined {
+    return error instanceof WrongTarget && this.#set.started ? this.#port : undefined;
+  }
+
   /** Passes the slices that changed on to the set, once it is known which port they are about. */
   #merge(): void {
     const { slices } = this.#subscription;
     const { family: wanted } = this.#options;
     const chosen = this.#options.podPort === undefined ? this.#choosePort() : undefined;
-    const name = chosen === undefined ? '' : chosen.name;
+    const name = chosen === undefined ? '' : (chosen.name ?? this.#lostPort(chosen));
     if (name === undefined) return;
     const podPort = this.#options.podPort ?? chosen?.podPort;
     const preferred = wanted ?? this.#hostFamily ?? 'IPv4';

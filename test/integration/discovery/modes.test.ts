@@ -161,6 +161,21 @@ describe('a mistake in the target', () => {
     await one.until('the pods', () => one.addresses === '10.0.0.1:50051', 200);
   });
 
+  it('that is made later, by a port taken off the Service: no pod is called at the port any longer, until it is back', async () => {
+    const both = [...ports, { name: 'grpc', port: 50051 }];
+    const orders = world.api.service('shop', 'orders', { ports: both });
+    orders.setPods([{ name: 'a', address: '10.0.0.1' }]);
+    const one = watch('orders.shop:50051');
+    await one.until('the pod', () => one.addresses === '10.0.0.1:50051');
+    orders.setPorts(ports);
+    await one.until('none', () => one.addresses === '');
+    expect(said(one)).toBe('Service shop/orders has no port 50051; it has http 80');
+    orders.setPods([{ name: 'b', address: '10.0.0.2' }]);
+    orders.setPorts(both);
+    await one.until('the pod of today', () => one.addresses === '10.0.0.2:50051', 200);
+    expect(one.mode).toBe('slices');
+  });
+
   it('is not made by the port number of the pods of a headless Service', async () => {
     service('headless', '10.0.0.1');
     const one = watch('orders.shop:8080');
