@@ -140,13 +140,17 @@ export class Placement {
   readonly group: PlacementGroup;
   readonly #connection: PlacedConnection;
   #timer: Timer | undefined;
-  /** Whether the connection was asked to leave, or closed for that purpose. */
-  isLeaveRequested = false;
-  #isFinishing = false;
+  /** `asked` to leave, or `finishing`: closed for that purpose. */
+  #state: 'staying' | 'asked' | 'finishing' = 'staying';
 
   constructor(group: PlacementGroup, connection: PlacedConnection) {
     this.group = group;
     this.#connection = connection;
+  }
+
+  /** Whether the connection was asked to leave, or closed for that purpose. */
+  get isLeaveRequested(): boolean {
+    return this.#state !== 'staying';
   }
 
   /** Records that the connection is closed. Returns false if that was recorded before. */
@@ -157,24 +161,24 @@ export class Placement {
 
   /** The connection's endpoint is leaving, and the connection is asked to leave after `afterMs`. */
   schedule(afterMs: number, leaving: Leaving): void {
-    if (this.#isFinishing) return;
+    if (this.#state === 'finishing') return;
     this.#timer?.cancel();
     this.#timer = this.group.owner.clock.timer(() => {
       if (!this.group.isLeaving) return;
-      this.turn({ ...leaving, reason: this.group.owner.isClosing ? 'close' : 'endpoint' });
+      this.askToLeave({ ...leaving, reason: this.group.owner.isClosing ? 'close' : 'endpoint' });
     }, afterMs);
   }
 
   /** The connection's endpoint is back in the set. */
   stays(): void {
-    if (this.#isFinishing) return;
+    if (this.#state === 'finishing') return;
     this.#timer?.cancel();
-    this.isLeaveRequested = false;
+    this.#state = 'staying';
   }
 
-  turn(leaving: ConnectionLeaving): void {
+  askToLeave(leaving: ConnectionLeaving): void {
     const { clock, options } = this.group.owner;
-    this.isLeaveRequested = true;
+    if (this.#state === 'staying') this.#state = 'asked';
     this.#timer?.cancel();
     if (options.closeLeaving) {
       this.#finish();
@@ -205,8 +209,8 @@ export class Placement {
   }
 
   #finish(): void {
-    if (this.#isFinishing) return;
-    this.#isFinishing = true;
+    if (this.#state === 'finishing') return;
+    this.#state = 'finishing';
     this.#timer?.cancel();
     this.#timer = this.group.owner.clock.timer(() => this.#connection.cut(), FINISH_PATIENCE_MS);
     try {

@@ -141,7 +141,7 @@ export class Placements implements PlacementOwner {
       const { staying } = group;
       const { endpoint } = group.subchannel;
       const untilMs = clock.now() + options.drainTimeoutMs;
-      staying[drawIndex(rng, staying.length)]?.turn({ endpoint, untilMs, reason: 'rebalance' });
+      staying[drawIndex(rng, staying.length)]?.askToLeave({ endpoint, untilMs, reason: 'rebalance' });
     }
   }
 }

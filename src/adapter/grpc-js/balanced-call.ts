@@ -9,7 +9,7 @@ import {
   reportAttempt,
   reportsHeader,
 } from '../kit/index.js';
-import type { Leaf } from './leaf.js';
+import type { Http2Connection } from './http2-connection.js';
 import { outcomeOf } from './outcome.js';
 import type { PodConnection } from './pod-connection.js';
 import { announcesReports, type EndStatus, loadReportOf, reportTrailer, withoutOwnTrailers } from './server-reports.js';
@@ -152,7 +152,7 @@ export class GrpcAttempt implements experimental.PickResult {
   /** The attempt of this call before this one. */
   readonly previous: GrpcAttempt | undefined;
   readonly #call: BalancedCall;
-  readonly #leaf: Leaf;
+  readonly #connection: Http2Connection;
   readonly #owner: AttemptOwner;
   isOver = false;
   #begun = false;
@@ -162,17 +162,17 @@ export class GrpcAttempt implements experimental.PickResult {
   #error: object | undefined;
   #trace: AttemptTrace | undefined;
 
-  constructor(call: BalancedCall, lease: CallLease<PodConnection>, leaf: Leaf, owner: AttemptOwner) {
+  constructor(call: BalancedCall, lease: CallLease<PodConnection>, connection: Http2Connection, owner: AttemptOwner) {
     this.#call = call;
     this.lease = lease;
-    this.#leaf = leaf;
+    this.#connection = connection;
     this.#owner = owner;
-    this.subchannel = leaf.subchannel;
+    this.subchannel = connection.subchannel;
     this.onCallEnded = (code, details, metadata) => this.#finished(code, details, metadata);
     this.previous = call.last;
     call.last = this;
     if (this.#isHedge && this.previous?.lease.outcome?.kind !== 'not-started') lease.retries.followed('hedge');
-    lease.handle.callStarted(leaf);
+    lease.handle.callStarted(connection);
   }
 
   /** Reports the start of this attempt to those who trace `call`. `metadata` are the attempt's own. */
@@ -195,7 +195,7 @@ export class GrpcAttempt implements experimental.PickResult {
 
   /** Whether the attempt's connection still takes calls. */
   get isConnected(): boolean {
-    return this.#leaf.ready;
+    return this.#connection.ready;
   }
 
   /** The response has begun. */
@@ -205,7 +205,7 @@ export class GrpcAttempt implements experimental.PickResult {
 
   /** Another pick for this call follows. It replaces this attempt if this attempt never started because its connection was lost. */
   followedByPick(): void {
-    if (!this.#begun && !this.#leaf.ready) this.#end(outcomes.notStarted);
+    if (!this.#begun && !this.#connection.ready) this.#end(outcomes.notStarted);
     this.#followed = true;
     this.#report();
   }
@@ -250,7 +250,7 @@ export class GrpcAttempt implements experimental.PickResult {
     if (this.isOver) return;
     this.isOver = true;
     const { lease } = this;
-    lease.handle.callEnded(this.#leaf);
+    lease.handle.callEnded(this.#connection);
     lease.end(outcome, latencyMs);
     if (this.#trace !== undefined) this.#trace.end(outcome, this.#error);
   }

@@ -57,8 +57,8 @@ export class BalancerPicker implements experimental.Picker, AttemptOwner {
     const { key, hasPriority, askForReports } = this.#options;
     const options = key === undefined && call.last === undefined ? undefined : this.#pickOptions(call, key, metadata);
     const lease = call.waiting?.take() ?? this.#balancer.pick(options);
-    const leaf = lease?.handle.next();
-    if (lease === undefined || leaf === undefined) {
+    const connection = lease?.handle.next();
+    if (lease === undefined || connection === undefined) {
       lease?.end(outcomes.notStarted);
       return this.#notNow(call, metadata, options);
     }
@@ -68,7 +68,7 @@ export class BalancerPicker implements experimental.Picker, AttemptOwner {
     if (lease.handle.reportAsking.next(askForReports) && metadata.get(loadReportFormatHeader).length === 0) {
       metadata.set(loadReportFormatHeader, 'BIN');
     }
-    const attempt = new GrpcAttempt(call, callLease(lease), leaf, this);
+    const attempt = new GrpcAttempt(call, callLease(lease), connection, this);
     if (call.trace !== undefined) attempt.trace(call.trace, metadata);
     return attempt;
   }

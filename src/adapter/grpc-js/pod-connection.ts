@@ -1,11 +1,11 @@
 import { type Connection, type Endpoint, EvenkeelError } from '../../index.js';
 import { ConnectionGroup, ReportAsking } from '../kit/index.js';
-import { Leaf, type LeafContext } from './leaf.js';
+import { Http2Connection, type Http2Context } from './http2-connection.js';
 import type { ResolvedGrpcOptions } from './options.js';
 import { checkHealth } from './server-reports.js';
 
 /** What the pods of one channel share. */
-export interface PodContext extends LeafContext {
+export interface PodContext extends Http2Context {
   readonly options: ResolvedGrpcOptions;
 }
 
@@ -15,20 +15,20 @@ export class PodConnection implements Connection<PodConnection> {
   readonly opened: Promise<PodConnection>;
   /** Decides which calls ask the pod's server for a load report. */
   readonly reportAsking: ReportAsking = new ReportAsking();
-  readonly #leaves: ConnectionGroup<Leaf>;
+  readonly #connections: ConnectionGroup<Http2Connection>;
   readonly #healthService: string;
 
   constructor(endpoint: Endpoint, context: PodContext) {
     const { connections, clock, rng, healthService } = context.options;
     this.#healthService = healthService;
-    this.#leaves = new ConnectionGroup<Leaf>({
-      open: (events) => new Leaf(endpoint, context, events),
+    this.#connections = new ConnectionGroup<Http2Connection>({
+      open: (events) => new Http2Connection(endpoint, context, events),
       connections,
       neverOpened: (reason) => new EvenkeelError('EVENKEEL_CONNECT', reason),
       clock,
       rng,
     });
-    this.opened = this.#leaves.opened.then(() => this);
+    this.opened = this.#connections.opened.then(() => this);
   }
 
   get handle(): PodConnection {
@@ -36,52 +36,52 @@ export class PodConnection implements Connection<PodConnection> {
   }
 
   get capacity(): number {
-    return this.#leaves.capacity;
+    return this.#connections.capacity;
   }
 
   get sockets(): number {
-    return this.#leaves.size;
+    return this.#connections.size;
   }
 
   get leaving(): Promise<void> {
-    return this.#leaves.leaving;
+    return this.#connections.leaving;
   }
 
   get closed(): Promise<undefined> {
-    return this.#leaves.closed;
+    return this.#connections.closed;
   }
 
   watchCapacity(changed: () => void): void {
-    this.#leaves.watchCapacity(changed);
+    this.#connections.watchCapacity(changed);
   }
 
   /** The connection for the next call, as `ConnectionGroup.next` chooses it. */
-  next(): Leaf | undefined {
-    return this.#leaves.next();
+  next(): Http2Connection | undefined {
+    return this.#connections.next();
   }
 
-  callStarted(leaf: Leaf): void {
-    this.#leaves.callStarted(leaf);
+  callStarted(connection: Http2Connection): void {
+    this.#connections.callStarted(connection);
   }
 
-  callEnded(leaf: Leaf): void {
-    this.#leaves.callEnded(leaf);
+  callEnded(connection: Http2Connection): void {
+    this.#connections.callEnded(connection);
   }
 
   /** Checks the pod's health by grpc.health.v1, over a connection that calls use. */
   async ping(signal: AbortSignal): Promise<void> {
-    const leaf = this.next();
-    if (leaf === undefined) throw new Error('the connection was just lost');
-    await checkHealth(leaf, this.#healthService, signal);
+    const connection = this.next();
+    if (connection === undefined) throw new Error('the connection was just lost');
+    await checkHealth(connection, this.#healthService, signal);
   }
 
   /** Gives the pod's connections up. Running calls finish; only their servers and deadlines can cut them. */
   close(signal?: AbortSignal): Promise<void> {
-    return this.#leaves.close(signal);
+    return this.#connections.close(signal);
   }
 
   /** Releases every connection to the pod immediately. */
   release(reason: string): void {
-    this.#leaves.release(reason);
+    this.#connections.release(reason);
   }
 }

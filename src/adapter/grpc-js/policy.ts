@@ -35,7 +35,7 @@ export class EvenkeelPolicy implements experimental.LoadBalancer {
     if (this.#running !== undefined) return true;
     const channel = options[stateKey] as ChannelState | undefined;
     if (channel === undefined) {
-      return this.#cannot('the policy of evenkeel/grpc-js serves targets made by its target() only');
+      return this.#cannot('the policy of evenkeel/grpc-js serves targets of serviceTarget() only');
     }
     const { service, closed } = channel;
     if (closed) {

@@ -1,7 +1,7 @@
 import { type Metadata, status } from '@grpc/grpc-js';
 import type { Endpoint, LoadReport } from '../../index.js';
 import { addressMark, loadReportHeader, notBegunHeader, parseLoadReport, reportsHeader } from '../kit/index.js';
-import type { Leaf, UnaryMethod } from './leaf.js';
+import type { Http2Connection, UnaryMethod } from './http2-connection.js';
 
 /**
  * What a server reports about itself: its load, in the trailers of calls (ORCA, gRFC A51), and its health. The few small, stable messages
@@ -74,7 +74,7 @@ const healthCheck: UnaryMethod<string, number> = {
  * Checks the health of `service` by grpc.health.v1, over exactly this connection. Resolves if the service is being served, or if the server
  * does not have the health service; otherwise rejects with the server's answer, or with the signal's reason.
  */
-export async function checkHealth(connection: Leaf, service: string, signal: AbortSignal): Promise<void> {
+export async function checkHealth(connection: Http2Connection, service: string, signal: AbortSignal): Promise<void> {
   const { error, answer } = await connection.callUnary(healthCheck, service, signal);
   if (error === undefined) {
     if (answer === SERVING) return;

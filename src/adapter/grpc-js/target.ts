@@ -20,7 +20,7 @@ export function serviceTarget(service: string): string {
 /**
  * The options of a client or channel for a Service: how to choose among pods, together with any of grpc-js's own (`grpc.…`,
  * `interceptors` …). One result may serve several channels; each has its own balancer. A client's address is the Service with or
- * without `target`: `orders.shop:50051`, `dns:///orders.shop:50051`. Clients for other addresses (an IP address, `unix:`, `xds:`)
+ * without `serviceTarget`: `orders.shop:50051`, `dns:///orders.shop:50051`. Clients for other addresses (an IP address, `unix:`, `xds:`)
  * are grpc-js's own, not balanced.
  *
  * @throws EVENKEEL_OPTION for invalid options, and when a client is created from a copy of grpc-js other than the one evenkeel

@@ -50,8 +50,16 @@ export interface DialledConnection extends Omit<PlacedConnection, 'cut'> {
 const WORKS_AFTER_MS = 1_000;
 
 /**
- * One dial to the endpoint of a lease, and the connection it opens. The adapter hands `signal` to whatever connects, and reports the
- * result: `opened` and later `ended`, or `failed`. Reports in any other order do nothing.
+ * One dial to the endpoint of a lease, and the connection it opens. The adapter hands `signal` to whatever connects, and reports what
+ * happens. Reports that do not fit the state do nothing.
+ *
+ * | state | report | then |
+ * |---|---|---|
+ * | connecting | `opened` | open: the lease lasts as long as the connection, which `Placements` may ask to leave |
+ * | connecting | `failed` | over: the endpoint is suspect, unless it has another address |
+ * | connecting | `refused` | over: the reason says nothing about the endpoint |
+ * | connecting | `stopped` | over, but for the lease, which the caller ends |
+ * | open | `ended` | over: the lease ends |
  */
 export class Dial implements PlacedConnection {
   /** The lease for which this dial was made. It ends with the dial if that fails, else with the connection. */

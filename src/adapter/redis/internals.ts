@@ -5,7 +5,7 @@
  * (https://github.com/redis/ioredis/pull/2126); no issue of node-redis was found.
  */
 import type { Socket } from 'node:net';
-import type { Method } from './options.js';
+import type { Method } from './view.js';
 
 /** A command as ioredis builds it. ioredis's types have its fields, but its documentation does not. */
 export interface IoredisCommand {

@@ -11,8 +11,8 @@ import {
   stopTimeout,
 } from './internals.js';
 import type { Ioredis } from './ioredis-client.js';
-import { Hold, type Method, type Read, type ReadAttempt, type ViewParts, viewOf } from './options.js';
 import { verdictOf } from './outcome.js';
+import { Hold, type Method, type Read, type ReadAttempt, type ViewParts, viewOf } from './view.js';
 
 /** Creates a view of the primary's ioredis client that sends reads to replicas. */
 export function readIoredis<C extends object>(primary: C, parts: ViewParts): C {

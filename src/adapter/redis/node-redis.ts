@@ -3,15 +3,8 @@ import type { ConnectionOptions } from 'node:tls';
 import { optionError, ownProperties, serviceTls } from '../kit/index.js';
 import type { OpenClient, ServerClient } from './connection.js';
 import { commandRouter, isOrderlyEnd } from './internals.js';
-import {
-  Hold,
-  type Method,
-  type Read,
-  type ReadAttempt,
-  type ReplicasSettings,
-  type ViewParts,
-  viewOf,
-} from './options.js';
+import type { ReplicasSettings } from './options.js';
+import { Hold, type Method, type Read, type ReadAttempt, type ViewParts, viewOf } from './view.js';
 
 /** The part of a node-redis client that evenkeel uses. */
 interface NodeRedis extends EventEmitter {

@@ -35,16 +35,14 @@ import { openIoredis } from './ioredis-client.js';
 import { openNodeRedis, readNodeRedis } from './node-redis.js';
 import {
   optionsAt,
-  type Read,
-  type ReadAttempt,
   type RedisClient,
   type Replicas,
   type ReplicasOptions,
   type ReplicasSettings,
   replicasSettings,
-  type ViewParts,
 } from './options.js';
 import { verdictOf } from './outcome.js';
+import type { Read, ReadAttempt, ViewParts } from './view.js';
 
 /**
  * Lets the replicas behind a Service answer the reads of a Redis client. For each read, one of the replicas that are in step with their

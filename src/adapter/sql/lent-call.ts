@@ -17,7 +17,7 @@ import {
   deadline,
   type Resend,
 } from '../kit/index.js';
-import type { Borrower, NotLent, PooledSession } from './session.js';
+import type { Borrower, NotLentReason, PooledSession } from './session.js';
 import type { SessionPool } from './session-pool.js';
 
 /** What a database call does with the session it was lent. Each database has its own implementation. */
@@ -138,7 +138,7 @@ export class LentCall<S extends PooledSession> implements AttemptedCall<SessionP
     else this.#context.runInAsyncScope(this.#use.use, this.#use, session);
   }
 
-  notLent(error: EvenkeelError, why: NotLent): void {
+  notLent(error: EvenkeelError, why: NotLentReason): void {
     this.#stopWaiting();
     if (this.#isDone || this.attempts.lease === undefined) return;
     // The call waits for the next session that is given back, at the server that is full or at another, or for a server of its role.

@@ -13,7 +13,7 @@ import {
   type Borrower,
   connectError,
   type EndedBy,
-  type NotLent,
+  type NotLentReason,
   OwnQuery,
   type PooledSession,
   type SessionOwner,
@@ -251,7 +251,7 @@ export class SessionPool<S extends PooledSession> implements Connection<SessionP
   }
 
   /** Refuses all who wait for a session, or for the ping before they get one. @param alsoOwn Whether that includes evenkeel's own queries. */
-  #sendAway(error: EvenkeelError, why: NotLent, alsoOwn = false): void {
+  #sendAway(error: EvenkeelError, why: NotLentReason, alsoOwn = false): void {
     const waiting = [...this.#validating, ...this.#waiting.splice(0)];
     this.#validating.clear();
     const stays = ({ isOwn }: Borrower<S>): boolean => isOwn && !alsoOwn;
@@ -469,7 +469,7 @@ export class SessionPool<S extends PooledSession> implements Connection<SessionP
     borrower.lent(session);
   }
 
-  #refuse(borrower: Borrower<S>, error: EvenkeelError, why: NotLent): void {
+  #refuse(borrower: Borrower<S>, error: EvenkeelError, why: NotLentReason): void {
     if (!borrower.isOwn) this.#open.callEnds();
     borrower.notLent(error, why);
   }

@@ -58,7 +58,7 @@ export interface Borrower<S> {
   /** The borrower has to wait for a handshake, a ping, or a session that is in use. May be called more than once. */
   waits(): void;
   /** No session is lent to the borrower, so nothing was sent. */
-  notLent(error: EvenkeelError, why: NotLent): void;
+  notLent(error: EvenkeelError, why: NotLentReason): void;
 }
 
 /**
@@ -66,7 +66,7 @@ export interface Borrower<S> {
  * has. `unresponsive`: the server does not answer pings. `left`: the server left the Service, or another server took over. `standby`: the
  * server's role or lag no longer lets it get calls.
  */
-export type NotLent = 'refused' | 'full' | 'unresponsive' | 'left' | 'standby';
+export type NotLentReason = 'refused' | 'full' | 'unresponsive' | 'left' | 'standby';
 
 /** A query of evenkeel's own. If its signal aborts while it runs, its session is ended. */
 export class OwnQuery<S extends PooledSession> implements Borrower<S> {

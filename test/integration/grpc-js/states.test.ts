@@ -12,7 +12,7 @@ import { FakeResolver } from 'evenkeel/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';
-import { connected, Echo, ordersClient, say, type Words } from './support/client.js';
+import { connected, Echo, ordersClient, say } from './support/client.js';
 import { type Pod, Pods } from './support/pods.js';
 
 let pods: Pods;
@@ -240,26 +240,20 @@ describe('limits', () => {
     for (const stream of streams) stream.on('error', () => {});
     await until('the pod is busy', () => balancer.snapshot().endpoints[0]?.inFlight === 2);
     const texts = Array.from({ length: 1_000 }, (_, index) => `call ${index}`);
-    const cancelled: { cancel(): void }[] = [];
-    const answers = texts.map((text, index) => {
-      if (index % 3 === 1) return say(client, { text, deadline: Date.now() + 200 });
-      if (index % 3 === 2) return say(client, { text, metadata: waitForReady() });
-      return new Promise<Words>((resolve, reject) => {
-        const call = client.say({ text }, new Metadata(), {}, (error, words) => {
-          if (error === null) resolve(words as Words);
-          else reject(error);
-        });
-        cancelled.push(call);
-      });
+    const cancelled = texts.slice(0, 300).map((text) => {
+      const call = client.say({ text }, new Metadata(), {}, () => {});
+      return { cancel: () => call.cancel() };
     });
-    const ends = Promise.allSettled(answers);
-    await until('all wait', () => balancer.snapshot().waiting === 1_000);
+    const answers = texts.slice(300, 700).map((text) => say(client, { text, metadata: waitForReady() }));
+    await until('they wait', () => balancer.snapshot().waiting === 700);
+    const late = texts.slice(700).map((text) => say(client, { text, deadline: Date.now() + 200 }));
     for (const call of cancelled) call.cancel();
-    await until('the deadlines have passed', () => balancer.snapshot().waiting === 333);
+    const ends = await Promise.allSettled(late);
+    expect(ends.every((end) => end.status === 'rejected' && end.reason.code === status.DEADLINE_EXCEEDED)).toBe(true);
+    await until('the others wait', () => balancer.snapshot().waiting === 400);
     for (const stream of streams) stream.cancel();
-    const served = (await ends).flatMap((end) => (end.status === 'fulfilled' ? [end.value.text] : []));
-    expect(served).toEqual(texts.filter((_, index) => index % 3 === 2));
-    expect((await pod.stats()).unary).toBe(333);
+    expect((await Promise.all(answers)).map(({ text }) => text)).toEqual(texts.slice(300, 700));
+    expect((await pod.stats()).unary).toBe(400);
     expect(balancer.snapshot()).toMatchObject({ waiting: 0, endpoints: [{ inFlight: 0 }] });
     // A channel that closes ends the calls that wait.
     const held = [client.watch({ text: 'busy' }), client.watch({ text: 'busy' })];
@@ -268,7 +262,7 @@ describe('limits', () => {
     await until('they wait', () => balancer.snapshot().waiting === 2);
     client.close();
     expect((await waiting).map((end) => end.status)).toEqual(['rejected', 'rejected']);
-    expect((await pod.stats()).unary).toBe(333);
+    expect((await pod.stats()).unary).toBe(400);
     for (const stream of held) stream.cancel();
   });
 

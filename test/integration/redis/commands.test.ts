@@ -3,7 +3,7 @@ import { createReplicas, type Replicas, type ReplicasOptions } from 'evenkeel/re
 import { FakeResolver } from 'evenkeel/testing';
 import { Command, Redis, type RedisOptions } from 'ioredis';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { neverReads, readCommandNames } from '../../../src/adapter/redis/options.js';
+import { neverReads, readCommandNames } from '../../../src/adapter/redis/read-commands.js';
 import { noRedis, type RedisWorld, startRedis, titled } from '../../support/databases/redis.js';
 import { hasIpv6, Ipv6Door, needsIpv6 } from '../../support/pods/ipv6.js';
 import { freePort } from '../../support/programs/free-port.js';

@@ -27,7 +27,7 @@ function world({ isHedged = false } = {}) {
   const counted: string[] = [];
   const retries = { followed: (what: string) => counted.push(what), hedgeWon: () => counted.push('won') };
   let ready = true;
-  const leaf = {
+  const http2 = {
     streams: 0,
     subchannel: { getConnectivityState: () => connectivityState.READY },
     get ready() {
@@ -35,8 +35,8 @@ function world({ isHedged = false } = {}) {
     },
   };
   const connection = {
-    callStarted: () => leaf.streams++,
-    callEnded: () => leaf.streams--,
+    callStarted: () => http2.streams++,
+    callEnded: () => http2.streams--,
   } as unknown as PodConnection;
   const attempt = (call: BalancedCall) => {
     let ended: Ended | undefined;
@@ -62,7 +62,7 @@ function world({ isHedged = false } = {}) {
         ended = { outcome, latencyMs, answered: answeredMs !== undefined };
       },
     } as unknown as CallLease<PodConnection>;
-    const made = new GrpcAttempt(call, lease, leaf as never, owner);
+    const made = new GrpcAttempt(call, lease, http2 as never, owner);
     return {
       attempt: made,
       ended: () => ended,
@@ -87,7 +87,7 @@ function world({ isHedged = false } = {}) {
     clock,
     told,
     counted,
-    leaf,
+    http2,
     attempt,
     call,
     answered,
@@ -145,45 +145,45 @@ describe('a call that ends without an answer', () => {
 
 describe('an endpoint in use', () => {
   it('counts a call until its attempt ends, once', () => {
-    const { call, attempt, leaf } = world();
+    const { call, attempt, http2 } = world();
     const made = call();
     const { attempt: first, ended, end } = attempt(made);
-    expect(leaf.streams).toBe(1);
+    expect(http2.streams).toBe(1);
     first.onCallStarted();
     end(status.OK);
-    expect(leaf.streams).toBe(0);
+    expect(http2.streams).toBe(0);
     made.receiveTrailers({ code: status.OK });
-    expect(leaf.streams).toBe(0);
+    expect(http2.streams).toBe(0);
     expect(ended()?.outcome.kind).toBe('success');
   });
 
   it('is given back when its call ends before it was sent', () => {
-    const { call, attempt, leaf } = world();
+    const { call, attempt, http2 } = world();
     const made = call();
     const { ended } = attempt(made);
     made.receiveTrailers({ code: status.CANCELLED });
     expect(ended()?.outcome).toEqual({ kind: 'not-started' });
-    expect(leaf.streams).toBe(0);
+    expect(http2.streams).toBe(0);
   });
 
   it('is given back when its connection was lost before the call was sent and another attempt is made', () => {
-    const { call, attempt, leaf, lose } = world();
+    const { call, attempt, http2, lose } = world();
     const made = call();
     const { attempt: first, ended } = attempt(made);
     lose();
     first.followedByPick();
     expect(ended()?.outcome).toEqual({ kind: 'not-started' });
-    expect(leaf.streams).toBe(0);
+    expect(http2.streams).toBe(0);
   });
 
   it('stays in use while another attempt of the same call is made beside it', () => {
-    const { call, attempt, leaf } = world();
+    const { call, attempt, http2 } = world();
     const made = call();
     const { attempt: first, ended } = attempt(made);
     first.followedByPick();
     attempt(made);
     expect(ended()).toBeUndefined();
-    expect(leaf.streams).toBe(2);
+    expect(http2.streams).toBe(2);
     expect(made.tried?.size).toBe(2);
     expect(call().tried).toBeUndefined();
   });

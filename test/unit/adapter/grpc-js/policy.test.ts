@@ -187,7 +187,7 @@ describe('a policy', () => {
     const { states, update, pick } = world();
     expect(update({})).toBe(true);
     expect(states).toEqual(['TRANSIENT_FAILURE']);
-    expect(pick().status?.details).toMatch(/serves targets made by its target\(\) only/);
+    expect(pick().status?.details).toMatch(/serves targets of serviceTarget\(\) only/);
   });
 
   it('whose balancer cannot be created gives the reason to calls and to ready()', async () => {

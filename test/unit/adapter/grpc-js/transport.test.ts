@@ -31,16 +31,16 @@ transportContract<PodConnection>({
         for (const cut of running) cut();
       },
       call: async (pod) => {
-        const leaf = pod.next();
-        if (leaf === undefined) throw new Error('no connection');
-        pod.callStarted(leaf);
+        const connection = pod.next();
+        if (connection === undefined) throw new Error('no connection');
+        pod.callStarted(connection);
         let settle: (how: 'finished' | 'cut') => void = () => {};
         const ended = new Promise<'finished' | 'cut'>((resolve) => {
           settle = resolve;
         });
         const endWith = (how: 'finished' | 'cut') => (): void => {
           if (!running.delete(cut)) return;
-          pod.callEnded(leaf);
+          pod.callEnded(connection);
           settle(how);
         };
         const cut = endWith('cut');
@@ -206,12 +206,12 @@ describe('several connections to a pod', () => {
     await turn();
     await turn();
     expect([pod.capacity, told]).toEqual([30, [20, 30]]);
-    const leaves = Array.from({ length: 7 }, () => {
-      const leaf = pod.next();
-      if (leaf !== undefined) pod.callStarted(leaf);
-      return leaf;
+    const chosen = Array.from({ length: 7 }, () => {
+      const connection = pod.next();
+      if (connection !== undefined) pod.callStarted(connection);
+      return connection;
     });
-    expect([...new Set(leaves)].map((leaf) => leaf?.streams).sort()).toEqual([2, 2, 3]);
+    expect([...new Set(chosen)].map((connection) => connection?.streams).sort()).toEqual([2, 2, 3]);
   });
 
   it('lose one without leaving; it is opened again after a growing pause', async () => {
@@ -260,10 +260,10 @@ describe('connections that grow', () => {
     await twoTurns();
     const start = (count: number) =>
       Array.from({ length: count }, () => {
-        const leaf = pod.next();
-        if (leaf === undefined) throw new Error('no connection');
-        pod.callStarted(leaf);
-        return leaf;
+        const connection = pod.next();
+        if (connection === undefined) throw new Error('no connection');
+        pod.callStarted(connection);
+        return connection;
       });
     return { ...all, pod, start };
   };
@@ -313,7 +313,7 @@ describe('connections that grow', () => {
     await twoTurns();
     const told = toldCapacity(pod);
     expect(pod.capacity).toBe(30);
-    for (const leaf of running) pod.callEnded(leaf);
+    for (const connection of running) pod.callEnded(connection);
     // They were used in this interval, the third was not.
     clock.advance(300_000);
     expect([pod.capacity, told]).toEqual([20, [20]]);
@@ -339,11 +339,11 @@ describe('connections that grow', () => {
   it('that cannot be opened are tried again after a pause, not for each call', async () => {
     const { fake, clock, pod, start } = await growing({ max: 2 });
     fake.behaviour.set('10.0.0.1:80', 'refuse');
-    const [leaf] = start(10);
-    if (leaf === undefined) throw new Error('no connection');
+    const [connection] = start(10);
+    if (connection === undefined) throw new Error('no connection');
     await twoTurns();
     for (let round = 0; round < 5; round++) {
-      pod.callEnded(leaf);
+      pod.callEnded(connection);
       start(1);
       await twoTurns();
     }

@@ -10,8 +10,8 @@ import { type Endpoint, EvenkeelError, endpointAddress } from '../../index.js';
 import type { GroupMember, MemberEvents } from '../kit/index.js';
 import { allowedStreams, clientOver, endBackoff } from './internals.js';
 
-/** What the leaves (the single connections) of a channel share. */
-export interface LeafContext {
+/** What the connections of a channel share. */
+export interface Http2Context {
   readonly helper: experimental.ChannelControlHelper;
   /** The channel's own options, which become arguments of its subchannels. */
   readonly args: ChannelOptions;
@@ -37,14 +37,14 @@ export type UnaryResult<Response> =
  * One HTTP/2 connection to one pod: a subchannel of grpc-js that is used for only one connection, opened immediately. GOAWAY and a lost
  * connection look alike to a subchannel; grpc-js's transport decides how running calls end.
  */
-export class Leaf implements GroupMember {
+export class Http2Connection implements GroupMember {
   readonly subchannel: experimental.SubchannelInterface;
   streams = 0;
   wasUsed = false;
   capacity: number;
   readyAtMs: number = Number.POSITIVE_INFINITY;
   readonly #endpoint: Endpoint;
-  readonly #context: LeafContext;
+  readonly #context: Http2Context;
   readonly #number: number;
   #listener: MemberEvents | undefined;
   /** The channel over which evenkeel makes its own calls to the server of this connection; created by the first such call. */
@@ -52,7 +52,7 @@ export class Leaf implements GroupMember {
   #opened = false;
   #released = false;
 
-  constructor(endpoint: Endpoint, context: LeafContext, listener: MemberEvents) {
+  constructor(endpoint: Endpoint, context: Http2Context, listener: MemberEvents) {
     const { address, port, key, uid } = endpoint;
     const { helper, args } = context;
     this.#endpoint = endpoint;
