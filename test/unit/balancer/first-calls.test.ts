@@ -134,6 +134,23 @@ describe('the first callers of a balancer', () => {
     expect([first, second]).toContain(served[0]);
   });
 
+  it('are spread evenly if one of the endpoints drawn for them stands by meanwhile', async () => {
+    const onStandby = new Set<string>();
+    let invalidate = (): void => {};
+    const stage: StageFactory = (context) => {
+      invalidate = context.invalidate;
+      return {
+        apply: (set) => set.map((entry) => (onStandby.has(entry.endpoint.address) ? { ...entry, weight: 0 } : entry)),
+      };
+    };
+    const { transport, fixture, served } = await begin(4, { stages: [stage] });
+    const [first, second, third] = fixture.attempted as [string, string, string];
+    onStandby.add(first);
+    invalidate();
+    for (const pod of [first, second, third]) await transport.admit(pod);
+    expect(served.sort()).toEqual([second, second, third, third].sort());
+  });
+
   it('are not sent to endpoints that stand by', async () => {
     const stage: StageFactory = () => ({
       apply: (set) => set.map((entry) => (entry.endpoint.address === pods[1] ? entry : { ...entry, weight: 0 })),
