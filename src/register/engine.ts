@@ -1,4 +1,12 @@
-import { asError, type ServiceRule } from '../adapter/kit/index.js';
+import { deadlineRule } from '../adapter/http/request-deadline.js';
+import {
+  asError,
+  checkPriority,
+  isPromise,
+  optionError,
+  ownProperties,
+  type ServiceRule,
+} from '../adapter/kit/index.js';
 import { isEvenkeelError, type TargetOptions } from '../index.js';
 
 /** What `register.cjs` passes to the engine of each library that it balances. */
@@ -41,31 +49,57 @@ export function discoveryOf({ config }: EngineOptions): TargetOptions {
  * The options of Services in an app that has not asked for evenkeel: where every pod refuses connections, a request fails as soon as it
  * would without evenkeel.
  *
- * A function of the config that throws at a request is given up with the rest, and that request goes on without what it would have said.
+ * A function of the config that throws at a request, or returns what it may not, is given up with the rest, and that request goes on without
+ * what the function would have said.
  *
  * @param options What `EVENKEEL_CONFIG` exports: options, or a function of the origin.
  */
-export function serviceOptionsOf(options: unknown, giveUp: EngineOptions['giveUp']): unknown {
-  if (typeof options === 'function') return (origin: URL) => withOwnDefaults(options(origin), giveUp);
-  return withOwnDefaults(options, giveUp);
+export function serviceOptionsOf(
+  options: unknown,
+  giveUp: EngineOptions['giveUp'],
+  defaults: object = { waitWhileRefused: false },
+): unknown {
+  const own = (configured: unknown): unknown => withGuards(configured, giveUp, defaults);
+  return typeof options === 'function' ? (origin: URL) => own(options(origin)) : own(options);
 }
 
-function withOwnDefaults(options: unknown, giveUp: EngineOptions['giveUp']): unknown {
-  const isObject = typeof options === 'object' && options !== null && !(options instanceof Promise);
+type Ask = (...args: unknown[]) => unknown;
+
+function withGuards(options: unknown, giveUp: EngineOptions['giveUp'], defaults: object): unknown {
+  const isObject = typeof options === 'object' && options !== null && !isPromise(options);
   // Whoever gets the options says what is wrong with others.
   if (!isObject && options !== undefined) return options;
-  const own: Record<string, unknown> = { waitWhileRefused: false, ...options };
-  for (const name of ['key', 'priority']) {
-    const value = Object.hasOwn(own, name) ? own[name] : undefined;
-    if (typeof value === 'function') own[name] = guarded(value as (request: unknown) => unknown, giveUp);
+  const own: Record<string, unknown> = { ...defaults, ...options };
+  const guard = (name: string, checked: (ask: Ask) => Ask): void => {
+    const ask = Object.hasOwn(own, name) ? own[name] : undefined;
+    // `prefixKey()` is a function with properties.
+    if (typeof ask === 'function') own[name] = Object.assign(guarded(name, checked(ask as Ask), giveUp), ask);
+  };
+  guard('key', (ask) => ask);
+  guard('priority', (ask) => (request) => checkedPriority(ask(request)));
+  guard('deadlineMs', (ask) => deadlineRule(ask));
+  guard('onBalancer', (ask) => ask);
+  const propagate = ownProperties(own.propagate) as { readonly context?: { readonly current?: Ask } } | undefined;
+  const context = propagate?.context;
+  if (typeof context?.current === 'function') {
+    const current = guarded('propagate.context.current', () => context.current?.(), giveUp);
+    own.propagate = { ...propagate, context: { current } };
   }
   return own;
 }
 
-function guarded(call: (request: unknown) => unknown, giveUp: EngineOptions['giveUp']): (request: unknown) => unknown {
-  return (request) => {
+function checkedPriority(priority: unknown): unknown {
+  return priority === undefined ? undefined : checkPriority(priority);
+}
+
+function guarded(name: string, ask: Ask, giveUp: EngineOptions['giveUp']): Ask {
+  return (...args) => {
     try {
-      return call(request);
+      const answer = ask(...args);
+      if (!isPromise(answer)) return answer;
+      // Nobody waits for it, and a rejection without a listener would end the process.
+      void Promise.resolve(answer).catch(() => {});
+      throw optionError(`${name}()`, 'no promise', answer);
     } catch (error) {
       giveUp(asError(error));
       return undefined;

@@ -1,5 +1,5 @@
 import { type AppChannels, type AppChannelsOptions, openAppChannels } from '../adapter/grpc-js/app-channels.js';
-import { discoveryOf, type EngineOptions, servicesRule } from './engine.js';
+import { discoveryOf, type EngineOptions, serviceOptionsOf, servicesRule } from './engine.js';
 
 /**
  * Balances the channels that an app creates with one copy of grpc-js.
@@ -9,7 +9,7 @@ import { discoveryOf, type EngineOptions, servicesRule } from './engine.js';
 export function createEngine(options: EngineOptions): AppChannels {
   return openAppChannels({
     services: servicesRule(options),
-    options: options.config.grpc as AppChannelsOptions['options'],
+    options: serviceOptionsOf(options.config.grpc, options.giveUp, {}) as AppChannelsOptions['options'],
     discovery: discoveryOf(options),
   });
 }

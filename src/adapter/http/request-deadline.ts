@@ -21,7 +21,7 @@ const MAX_DEADLINE_MS = 86_400_000;
  * Returns the function that computes the deadline of each request. Throws EVENKEEL_OPTION for an invalid `deadlineMs`; so does the returned
  * function if the application's function returns an invalid value.
  */
-function deadlineRule<R>(deadlineMs: unknown): DeadlineOf<R> {
+export function deadlineRule<R>(deadlineMs: unknown): DeadlineOf<R> {
   if (typeof deadlineMs === 'function') {
     return (request) => {
       const limitMs: unknown = deadlineMs(request);
