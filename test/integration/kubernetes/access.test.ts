@@ -2,6 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { systemClock } from 'evenkeel';
 import { FakeClock } from 'evenkeel/testing';
 import { describe, expect, it } from 'vitest';
 import { HttpApiClient } from '../../../src/resolver/kubernetes/api/api-client.js';
@@ -251,6 +252,8 @@ describe('addresses in a slice', () => {
 });
 
 describe('the HTTP client for the API server', () => {
+  const other = createCertificate({ commonName: 'other', hosts: [] });
+
   it('uses mutual TLS with its own certificate authority', async () => {
     const api = await openApi({ tls: true });
     api.slices.put(sliceObject('s1', 'aR'));
@@ -295,6 +298,31 @@ describe('the HTTP client for the API server', () => {
       await new Promise((resolve) => setImmediate(resolve));
     }
     expect(answered).toEqual([1, 2]);
+  });
+
+  it.each([
+    ['a binary token', { token: '\u0001\u0002\u0003' }],
+    ['a token of several lines', { token: 'one\ntwo' }],
+    ['a certificate whose key is not there yet', { 'tls.key': other.key }],
+    ['a certificate that is cut short', { 'tls.crt': other.cert.slice(0, 300) }],
+    ['an authority that is cut short', { 'ca.crt': other.cert.slice(0, 300) }],
+    ['an authority that is binary', { 'ca.crt': '\u0001\u0002\u0003' }],
+  ])('reads credentials again at once that it read half-way through their replacement: %s', async (_what, halfway) => {
+    const api = await openApi({ tls: true });
+    const mine = createCertificate({ commonName: 'me', hosts: [] });
+    const whole = { token: 'secret', 'ca.crt': api.ca as string, 'tls.crt': mine.cert, 'tls.key': mine.key };
+    const { path, write } = await account({ ...whole, ...halfway });
+    const [tokenFile, caFile, certFile, keyFile] = Object.keys(whole).map((name) => join(path, name));
+    const session = explicitAccess(api.url, { tokenFile, caFile, certFile, keyFile }).open(systemClock);
+    const client = new HttpApiClient(session, systemClock, false);
+    atEnd(() => client.close());
+    const { signal } = new AbortController();
+    const ask = () => client.get({ path: '/version', query: {}, signal });
+    await expect(ask()).rejects.toThrow();
+    for (const [name, text] of Object.entries(whole)) await write(name, text);
+    const reply = await ask();
+    expect(reply.status).toBe(200);
+    reply.discard();
   });
 
   it('stops reading and closes the connection when onData throws', async () => {

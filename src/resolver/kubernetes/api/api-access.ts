@@ -42,8 +42,8 @@ export interface ApiSession {
    */
   target(): Promise<ApiTarget>;
   /**
-   * Says that the API server refused the credentials of a request sent at `sentAtMs` (status 401). Credentials read before that time are
-   * read again for the next request.
+   * Says that a request sent at `sentAtMs` failed, or that the API server refused its credentials (status 401). Credentials read before
+   * that time are read again for the next request.
    */
   refused(sentAtMs: number): void;
   /** The namespace to use if the user names none. */

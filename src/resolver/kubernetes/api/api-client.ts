@@ -105,17 +105,16 @@ export class HttpApiClient implements ApiClient {
   }
 
   async #attempt(request: ApiRequest): Promise<ApiReply> {
-    const sentAtMs = this.#clock.now();
     // A function of the application that returns a token may never settle.
     const target = await orAborted(this.#session.target(), request.signal);
+    const sentAtMs = this.#clock.now();
     this.#server = target.server;
     try {
       return await this.#send(request, target);
     } catch (error) {
       if (isStaleSocket(error)) return await this.#send(request, target);
-      // A TLS error may mean that the server's certificate authority or the client certificate has been replaced, so both are read
-      // again.
-      if (isTlsError(error)) this.#session.refused(sentAtMs);
+      // The credentials may have been replaced, or read half-way through that: a token with a line too many, a key of another certificate.
+      this.#session.refused(sentAtMs);
       throw error;
     }
   }
@@ -268,14 +267,6 @@ function retire(agent: HttpAgent | HttpsAgent): void {
 function isStaleSocket(error: unknown): boolean {
   const { code, reused } = error as { readonly code?: string; readonly reused?: boolean };
   return reused === true && (code === 'ECONNRESET' || code === 'EPIPE');
-}
-
-/** Whether the TLS handshake failed because one side rejected the other. */
-function isTlsError(error: unknown): boolean {
-  const code = (error as { readonly code?: unknown } | undefined)?.code;
-  return (
-    typeof code === 'string' && /^(ERR_TLS|ERR_SSL|CERT_|UNABLE_TO|SELF_SIGNED|DEPTH_ZERO|EPROTO|HOSTNAME_)/.test(code)
-  );
 }
 
 function parseRetryAfter(value: string | undefined): number | undefined {
