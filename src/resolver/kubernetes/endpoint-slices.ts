@@ -68,8 +68,6 @@ export interface EndpointSlicesOptions {
   readonly kubeConfig?: KubeConfigLike | undefined;
   /** Where a pod finds its service account, `{ path, env }`. For tests. @defaultValue where Kubernetes mounts it */
   readonly inCluster?: InClusterOptions | undefined;
-  /** Whether the watch alone keeps the process alive. @defaultValue false */
-  readonly keepsProcessAlive?: boolean | undefined;
   /**
    * Whether a watch may start with the current state instead of requesting a separate list first, if the API server supports that. A
    * separate list is sent compressed, and the start of a watch is not. @defaultValue true
@@ -95,7 +93,6 @@ export const endpointSlicesTable: OptionTable<EndpointSlicesSettings> = optionTa
   credentials: anyOption<ApiCredentials>(),
   kubeConfig: anyOption<KubeConfigLike>(),
   inCluster: anyOption<InClusterOptions>(),
-  keepsProcessAlive: booleanOption(false),
   streamingLists: booleanOption(true),
 });
 
@@ -124,7 +121,7 @@ export function endpointSlices(options: EndpointSlicesOptions): Resolver {
  */
 export function countedSlices(options: EndpointSlicesOptions, onSlices: (count: number) => void): Resolver {
   const settings = endpointSlicesTable.resolve(options);
-  const { service, namespace, port, podPort, keepsProcessAlive, streamingLists } = settings;
+  const { service, namespace, port, podPort, streamingLists } = settings;
   if (port !== undefined && podPort !== undefined) throw optionError('podPort', 'left out when port is given', podPort);
   const access = chooseAccess(settings);
   if (settings.apiServer !== undefined && namespace === undefined) {
@@ -133,7 +130,7 @@ export function countedSlices(options: EndpointSlicesOptions, onSlices: (count: 
   const subjectName = namespace === undefined ? service : `${namespace}/${service}`;
   const { family, allowAddresses, maxEndpoints } = settings;
   const view: ViewOptions = {
-    subject: { access, namespace, service, keepsProcessAlive, streamingLists },
+    subject: { access, namespace, service, streamingLists },
     subjectName,
     port,
     podPort,

@@ -4,7 +4,7 @@ import { endpointSlices } from 'evenkeel/kubernetes';
 
 const [, , apiServer = ''] = process.argv;
 const say = (/** @type {string} */ line) => process.stdout.write(`${line}\n`);
-endpointSlices({ namespace: 'shop', service: 'orders', port: 'http', apiServer, keepsProcessAlive: true }).watch(
+endpointSlices({ namespace: 'shop', service: 'orders', port: 'http', apiServer }).watch(
   {
     update: (/** @type {{ address: string }[]} */ set) => say(`set ${set.map(({ address }) => address).join(' ')}`),
     fail: (/** @type {Error} */ { message }) => say(`fail ${message}`),
@@ -12,3 +12,5 @@ endpointSlices({ namespace: 'shop', service: 'orders', port: 'http', apiServer, 
   },
   { clock: systemClock, rng: systemRng, observer: {} },
 );
+// A watch alone does not keep a process alive.
+setInterval(() => {}, 60_000);

@@ -4,7 +4,6 @@ import { fileURLToPath } from 'node:url';
 import { seededRng } from 'evenkeel/testing';
 import { describe, expect, it } from 'vitest';
 import { drawIndex } from '../../../src/runtime/rng.js';
-import type { ApiServer } from '../../servers/index.js';
 import { addresses, sliceObject } from '../../support/fixtures/endpoint-cases.js';
 import { until } from '../../support/until.js';
 import { atEnd, cleanUpAfterEach, openApi, WatchedService } from './harness.js';
@@ -71,11 +70,11 @@ describe('W7 corrupted streams from an API server', () => {
 });
 
 describe('W13 the process', () => {
-  const program = (keepsProcessAlive: boolean): string => `
+  const program = `
     import { endpointSlices } from ${JSON.stringify(`${root}dist/resolver/kubernetes/index.js`)};
     import { systemClock, systemRng } from ${JSON.stringify(`${root}dist/index.js`)};
     const resolver = endpointSlices({
-      namespace: 'shop', service: 'orders', port: 'http', apiServer: process.argv[2], keepsProcessAlive: ${keepsProcessAlive},
+      namespace: 'shop', service: 'orders', port: 'http', apiServer: process.argv[2],
     });
     const hold = setInterval(() => {}, 1_000);
     resolver.watch(
@@ -86,9 +85,7 @@ describe('W13 the process', () => {
     process.stdin.once('data', () => { clearInterval(hold); process.stdin.destroy(); process.stdout.write('idle\\n'); });
   `;
 
-  async function run(
-    keepsProcessAlive: boolean,
-  ): Promise<{ api: ApiServer; output: () => string; exited: () => boolean; kill: () => void }> {
+  it('ends although a watch is open', async () => {
     const api = await openApi();
     api.slices.put(sliceObject('s1', 'aR bR'));
     await new Promise<void>((resolve, reject) => {
@@ -96,8 +93,8 @@ describe('W13 the process', () => {
         code === 0 ? resolve() : reject(new Error('the build failed')),
       );
     });
-    const file = `${root}node_modules/.cache/evenkeel-watch-${keepsProcessAlive}.mjs`;
-    await writeFile(file, program(keepsProcessAlive));
+    const file = `${root}node_modules/.cache/evenkeel-watch.mjs`;
+    await writeFile(file, program);
     const child = spawn(process.execPath, [file, api.url], { stdio: ['pipe', 'pipe', 'inherit'] });
     atEnd(() => {
       child.kill('SIGKILL');
@@ -109,19 +106,6 @@ describe('W13 the process', () => {
     await until('the child watches', () => output.includes('set 2') && api.counts.openWatches === 1);
     child.stdin.write('go\n');
     await until('the child is idle', () => output.includes('idle') || child.exitCode !== null);
-    return { api, output: () => output, exited: () => child.exitCode !== null, kill: () => child.kill() };
-  }
-
-  it('ends although a watch is open', async () => {
-    const child = await run(false);
-    await until('it ended by itself', child.exited);
-  });
-
-  it('is kept alive by a watch if asked to', async () => {
-    const child = await run(true);
-    child.api.slices.put(sliceObject('s1', 'aR bR cR'));
-    await until('it still hears of changes', () => child.output().includes('set 3'));
-    expect(child.exited()).toBe(false);
-    child.kill();
+    await until('it ended by itself', () => child.exitCode !== null);
   });
 });

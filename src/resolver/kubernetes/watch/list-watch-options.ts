@@ -29,8 +29,6 @@ export interface ListWatchOptions {
   readonly service: string;
   readonly clock: Clock;
   readonly rng: Rng;
-  /** Whether a pause between two requests keeps the process alive. */
-  readonly keepsProcessAlive: boolean;
   /**
    * Whether to request the list as the beginning of a watch, which Kubernetes calls a streaming list, if the API server supports that.
    */

@@ -436,11 +436,10 @@ export class ListWatch {
   }
 
   #pauseUntil(dueMs: number): void {
-    const { clock, keepsProcessAlive } = this.#options;
+    const { clock } = this.#options;
     const pausing = this.#pausing as Pausing;
     pausing.timer?.cancel();
     pausing.timer = clock.timer(pausing.end, Math.max(0, dueMs - clock.now()));
-    if (keepsProcessAlive) pausing.timer.ref();
   }
 }
 

@@ -26,7 +26,6 @@ export interface WatchSubject {
   /** The namespace of the Service; undefined means the one that belongs to the credentials. */
   readonly namespace: string | undefined;
   readonly service: string;
-  readonly keepsProcessAlive: boolean;
   /** Whether to request the list as the beginning of a watch (a streaming list). */
   readonly streamingLists: boolean;
 }
@@ -50,8 +49,8 @@ const watches = new Map<Clock, Map<string, SharedWatch>>();
 
 /** Joins the watch of a Service, or starts it. */
 export function joinWatch(subject: WatchSubject, clock: Clock, rng: Rng, subscriber: WatchSubscriber): Subscription {
-  const { access, namespace, service, keepsProcessAlive, streamingLists } = subject;
-  const key = JSON.stringify([access.key, namespace ?? null, service, keepsProcessAlive, streamingLists]);
+  const { access, namespace, service, streamingLists } = subject;
+  const key = JSON.stringify([access.key, namespace ?? null, service, streamingLists]);
   const byKey = watches.get(clock) ?? new Map<string, SharedWatch>();
   let watch = byKey.get(key);
   if (watch === undefined) {
@@ -81,12 +80,12 @@ class SharedWatch {
   #full = false;
 
   constructor(subject: WatchSubject, clock: Clock, rng: Rng, onEmpty: () => void) {
-    const { access, namespace, service, keepsProcessAlive, streamingLists } = subject;
+    const { access, namespace, service, streamingLists } = subject;
     this.#subject = subject;
     this.#onEmpty = onEmpty;
     const session = access.open(clock);
     this.#namespace = new ApiNamespace(namespace, session);
-    this.#client = new HttpApiClient(session, clock, keepsProcessAlive);
+    this.#client = new HttpApiClient(session, clock, false);
     this.#service = new ServiceObject({
       read: async (signal) => await readService(this.#client, await this.#namespace.get(), service, signal),
       clock,
@@ -99,7 +98,6 @@ class SharedWatch {
       service,
       clock,
       rng,
-      keepsProcessAlive,
       streamingLists,
       listener: {
         replaced: (slices) => this.#replace(slices),

@@ -20,7 +20,6 @@ export class Loop {
     rng: Rng = seededRng(1),
     namespace: () => Promise<string> = async () => 'shop',
     clock: FakeClock = new FakeClock(),
-    keepsProcessAlive = false,
     streamingLists = false,
   ) {
     this.clock = clock;
@@ -31,7 +30,6 @@ export class Loop {
       service: 'orders',
       clock,
       rng,
-      keepsProcessAlive,
       streamingLists,
       listener: {
         replaced: (slices) => this.told.push(['list', ...slices.map(({ name }) => name)].join(' ')),

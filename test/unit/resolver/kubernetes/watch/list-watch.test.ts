@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { FakeClock, settle } from '../../../../../src/testing/fake-clock.js';
+import { settle } from '../../../../../src/testing/fake-clock.js';
 import { seededRng } from '../../../../../src/testing/seeded-rng.js';
 import { bookmark, type PendingGet, status, wireList, wireSlice } from '../fake-api-client.js';
 import { high, Loop, low } from '../loop.js';
@@ -197,19 +197,6 @@ describe('being up to date', () => {
     expect(loop.told.at(-1)).toBe('fail EVENKEEL_RESOLVE');
     await loop.clock.advanceAsync(1);
     expect(loop.told.at(-1)).toBe('confirmed');
-  });
-});
-
-describe('keepsProcessAlive', () => {
-  it('holds the process in the pauses between requests, too', async () => {
-    for (const keepsProcessAlive of [true, false]) {
-      const clock = new FakeClock();
-      const loop = new Loop(low, undefined, clock, keepsProcessAlive);
-      await settle();
-      await loop.client.last.fail('ECONNREFUSED');
-      expect(clock.referencedTimers).toBe(keepsProcessAlive ? 1 : 0);
-      loop.listWatch.close();
-    }
   });
 });
 

@@ -251,7 +251,6 @@ describe('W7 corrupted streams', () => {
         service: 'orders',
         clock,
         rng,
-        keepsProcessAlive: false,
         streamingLists: seed % 2 === 0,
         listener: {
           replaced: (list) => slices.replace(list),

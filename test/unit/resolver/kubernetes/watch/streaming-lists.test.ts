@@ -4,7 +4,7 @@ import { seededRng } from '../../../../../src/testing/seeded-rng.js';
 import { bookmark, type PendingGet, status, wireSlice } from '../fake-api-client.js';
 import { Loop, low } from '../loop.js';
 
-const streaming = (rng = seededRng(1)): Loop => new Loop(rng, async () => 'shop', new FakeClock(), false, true);
+const streaming = (rng = seededRng(1)): Loop => new Loop(rng, async () => 'shop', new FakeClock(), true);
 
 function endMark(version: number): object {
   const annotations = { 'k8s.io/initial-events-end': 'true' };
