@@ -330,6 +330,7 @@ function whereabouts(
   if ((configured as { readonly connection?: unknown }).connection === undefined) {
     throw new EvenkeelError('EVENKEEL_OPTION', 'the native bindings of pg cannot be balanced: use its own client');
   }
+  checkSsl(configured);
   const { host, port } = configured;
   if (!isElsewhere && String(host).includes(',')) throw new EvenkeelError('EVENKEEL_OPTION', `host: ${SEVERAL_HOSTS}`);
   if (target !== undefined) {
@@ -343,6 +344,16 @@ function whereabouts(
   }
   if (host.startsWith('/')) throw optionError('host', 'a host: there is nothing to balance behind a Unix socket', host);
   return { resolver: targetOf(host, port), host, port };
+}
+
+/**
+ * Throws EVENKEEL_OPTION for an `ssl` that is neither true, false nor settings after pg has read it, such as 'require', which only a connection
+ * string has: pg would throw in the middle of a handshake, which ends the process.
+ */
+function checkSsl(configured: pg.PoolClient): void {
+  const { ssl } = configured as { readonly ssl?: unknown };
+  if (!ssl || ssl === true || typeof ssl === 'object') return;
+  throw optionError('ssl', 'true, false, or an object as for tls.connect', ssl);
 }
 
 const SEVERAL_HOSTS =

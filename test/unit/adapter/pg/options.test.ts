@@ -76,6 +76,18 @@ describe('the name that TLS checks', () => {
     expect(settings({ ...options, ...(name === undefined ? { host: named.host } : named) }).host).toBe('postgres.shop');
   });
 
+  it.each(['require', 'verify-full', 1, Symbol('ssl')])(
+    '%s, which pg would not understand until a handshake, is refused',
+    (ssl) => {
+      const options = { ssl: ssl as never, host: 'localhost' };
+      expect(() => settings(options)).toThrow('ssl must be true, false, or an object as for tls.connect');
+    },
+  );
+
+  it.each(['true', 'no-verify', 0, null])('%s is as pg takes it', (ssl) => {
+    expect(() => settings({ ssl: ssl as never, host: 'localhost' })).not.toThrow();
+  });
+
   it.each([
     ['no TLS', {}],
     ['no check of the certificate', { ssl: { rejectUnauthorized: false } }],
