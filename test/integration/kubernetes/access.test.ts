@@ -312,8 +312,13 @@ describe('the HTTP client for the API server', () => {
     const mine = createCertificate({ commonName: 'me', hosts: [] });
     const whole = { token: 'secret', 'ca.crt': api.ca as string, 'tls.crt': mine.cert, 'tls.key': mine.key };
     const { path, write } = await account({ ...whole, ...halfway });
-    const [tokenFile, caFile, certFile, keyFile] = Object.keys(whole).map((name) => join(path, name));
-    const session = explicitAccess(api.url, { tokenFile, caFile, certFile, keyFile }).open(systemClock);
+    const fileOf = (name: keyof typeof whole): string => join(path, name);
+    const session = explicitAccess(api.url, {
+      tokenFile: fileOf('token'),
+      caFile: fileOf('ca.crt'),
+      certFile: fileOf('tls.crt'),
+      keyFile: fileOf('tls.key'),
+    }).open(systemClock);
     const client = new HttpApiClient(session, systemClock, false);
     atEnd(() => client.close());
     const { signal } = new AbortController();

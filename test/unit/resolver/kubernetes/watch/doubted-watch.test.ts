@@ -8,7 +8,7 @@ const SILENCE_MS = 5_000;
 
 /** A watch that is open, and for how long endpoints could not be connected to. */
 async function opened(rng: Rng = low, streamingLists = false): Promise<Loop> {
-  const loop = new Loop(rng, undefined, undefined, false, streamingLists);
+  const loop = new Loop(rng, undefined, undefined, streamingLists);
   await settle();
   // A server that knows no streaming lists is asked for one once an hour.
   if (streamingLists) await loop.client.last.answer(400);
