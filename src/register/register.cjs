@@ -410,10 +410,14 @@ function agentBehind(dispatcher) {
 
 /** Whether it is undici's own Agent, without interceptors; in a minified bundle the class has another name. */
 function isPlainAgent(agent) {
-  const { dispatch } = Object.getPrototypeOf(agent) || {};
-  if (agent.dispatch !== dispatch && !balanced.has(agent)) return false;
+  const own = Object.getPrototypeOf(agent) || {};
+  if (agent.dispatch !== own.dispatch && !balanced.has(agent)) return false;
   const made = agent.constructor || {};
-  if (made.name === 'Agent' || typeof made.wrapHandler === 'function') return true;
+  if (typeof made.wrapHandler === 'function') return true;
+  // Every Agent has the dispatch of the class behind its own. What an app puts before it may be a check that a request must pass.
+  const behind = Object.getPrototypeOf(own) || {};
+  if (!Object.hasOwn(behind, 'dispatch') || original(own.dispatch) !== behind.dispatch) return false;
+  if (made.name === 'Agent') return true;
   const has = Object.getOwnPropertySymbols(agent).map((symbol) => symbol.description);
   return has.indexOf('factory') !== -1 && has.indexOf('clients') !== -1 && has.indexOf('queue') === -1;
 }
@@ -459,7 +463,8 @@ function patchFetch(mayBeService, engineOf) {
       configurable: true,
       enumerable: false,
       writable: true,
-      value: dispatch,
+      // An Agent of undici 6 follows redirects (`maxRedirections`) before its own dispatch.
+      value: (dispatcher.interceptors || []).reduceRight((inner, interceptor) => interceptor(inner), dispatch),
     });
     balanced.add(dispatcher);
   };
@@ -473,7 +478,7 @@ function patchFetch(mayBeService, engineOf) {
       const agent = agentBehind(dispatcher);
       if (leftDispatchers.has(agent)) continue;
       const own = agentOptions(agent);
-      const isPlain = isPlainAgent(agent);
+      const isPlain = isPlainAgent(agent) && own.interceptors === undefined;
       if (!isPlain || saysHow(own)) {
         leftDispatchers.add(agent);
         const name = agent.constructor && agent.constructor.name;

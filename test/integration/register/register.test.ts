@@ -346,6 +346,19 @@ describe('gRPC', () => {
     expect({ seen, failed }).toEqual({ seen: { anna: 30 }, failed: {} });
   });
 
+  it.each(['key', 'priority', 'onBalancer'])(
+    'a `%s` of EVENKEEL_CONFIG that throws prints one line, and every call goes on',
+    async (name) => {
+      const env = { EVENKEEL_CONFIG: await configWithGrpc(`{ ${name}: () => { throw new Error("no ${name}"); } }`) };
+      const { pods: seen, failed, stderr } = await run('grpc-js', 'said.shop:50051', env);
+      expect(stderr).toBe(`evenkeel: EVENKEEL_REGISTER: no ${name}; the app runs without evenkeel\n`);
+      expect({ calls: Object.values(seen).reduce((sum, count) => sum + count, 0), failed }).toEqual({
+        calls: 30,
+        failed: {},
+      });
+    },
+  );
+
   /** A module for EVENKEEL_CONFIG whose options for gRPC are this expression. */
   async function configWithGrpc(expression: string): Promise<string> {
     const file = join(world.folder, `grpc-${expression.length}.cjs`);
@@ -815,6 +828,50 @@ describe('an undici Agent that the app made the global dispatcher', () => {
     const { pods: seen, failed } = await start(['-e', calling(library, made, orders)]).result;
     const left = `the global dispatcher ${library === 'undici6' ? 'ComposedDispatcher' : 'Agent'} of undici, which is no plain Agent`;
     expect({ seen, failed }).toEqual({ seen: { outside: 4, [left]: 1 }, failed: {} });
+  });
+
+  it.each(
+    libraries.flatMap((library) => [
+      [
+        library,
+        'of its class',
+        'new (((Base) => class Agent extends Base { dispatch(...args) { return elsewhere(super.dispatch)(...args); } })(Agent))()',
+      ],
+      [library, 'on the prototype', '(Agent.prototype.dispatch = elsewhere(Agent.prototype.dispatch), new Agent())'],
+      [library, 'of its own', '((made) => Object.assign(made, { dispatch: elsewhere(made.dispatch) }))(new Agent())'],
+    ]),
+  )('of %s keeps a dispatch %s, and is listed', async (library, _where, made) => {
+    const elsewhere = `const elsewhere = (dispatch) => function (options, handler) {
+      return dispatch.call(agent, { ...options, origin: 'http://127.0.0.1:${outside.port}' }, handler);
+    };`;
+    const script = calling(library, made, orders).replace('const agent', `${elsewhere} const agent`);
+    const { pods: seen, failed } = await start(['-e', script]).result;
+    const left = 'the global dispatcher Agent of undici, which is no plain Agent';
+    expect({ seen, failed }).toEqual({ seen: { outside: 4, [left]: 1 }, failed: {} });
+  });
+
+  describe.runIf(libraries.includes('undici6'))('of undici6', () => {
+    it('with the option interceptors is left alone, and listed', async () => {
+      const made = `new Agent({ interceptors: { Agent: [(dispatch) => (options, handler) =>
+        dispatch({ ...options, origin: 'http://127.0.0.1:${outside.port}' }, handler)] } })`;
+      const { pods: seen, failed } = await start(['-e', calling('undici6', made, orders)]).result;
+      const left = 'the global dispatcher Agent of undici, which is no plain Agent';
+      expect({ seen, failed }).toEqual({ seen: { outside: 4, [left]: 1 }, failed: {} });
+    });
+
+    it.each([
+      ['of the Agent', 'new Agent({ maxRedirections: 1 })', ''],
+      ['of a request', 'new Agent()', ', { maxRedirections: 1 }'],
+    ])('follows redirects by the option maxRedirections %s', async (_whose, made, more) => {
+      const moved = await Pods.start(1);
+      await moved.all[0]?.behave({ status: 302, headers: { location: `http://127.0.0.1:${outside.port}/` } });
+      exist('moved', moved);
+      const url = 'http://moved.shop:8080/';
+      const script = calling('undici6', made, url).replace(`request('${url}')`, `request('${url}'${more})`);
+      const { pods: seen, failed, stderr } = await start(['-e', script]).result;
+      await moved[Symbol.asyncDispose]();
+      expect({ seen, failed, stderr }).toEqual({ seen: { outside: 4 }, failed: {}, stderr: '' });
+    });
   });
 });
 
