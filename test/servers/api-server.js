@@ -193,7 +193,10 @@ export class LoopbackListener {
   /** How many connections were accepted, over all starts. */
   connections = 0;
   #parts;
-  #sockets = new Set();
+  /** With the port of the client. */
+  #sockets = new Map();
+  /** Those of TLS, by that port: of one that shuts down, the socket below does not say so. */
+  #secured = new Map();
   #port;
   #server;
   #grace;
@@ -230,10 +233,15 @@ export class LoopbackListener {
     server.requestTimeout = 0;
     server.on('connection', (socket) => {
       this.connections += 1;
-      this.#sockets.add(socket);
+      this.#sockets.set(socket, socket.remotePort);
       socket.setNoDelay(true);
       socket.on('error', () => {});
       socket.on('close', () => this.#sockets.delete(socket));
+    });
+    server.on('secureConnection', (socket) => {
+      const { remotePort } = socket;
+      this.#secured.set(remotePort, socket);
+      socket.on('close', () => this.#secured.get(remotePort) === socket && this.#secured.delete(remotePort));
     });
     // In TLS tests, clients reject the server's certificate on purpose.
     server.on('tlsClientError', () => {});
@@ -248,7 +256,11 @@ export class LoopbackListener {
     this.#server = undefined;
     this.#grace?.cancel();
     const closed = server === undefined ? undefined : closeServer(server);
-    for (const socket of this.#sockets) resetSocket(socket);
+    for (const [socket, port] of this.#sockets) {
+      const secured = this.#secured.get(port);
+      if (secured?.writableEnded) secured.destroy();
+      else resetSocket(socket);
+    }
     await closed;
     await this.#allGone();
   }
@@ -258,7 +270,7 @@ export class LoopbackListener {
     const server = this.#server;
     this.#server = undefined;
     if (server === undefined) return;
-    const sockets = [...this.#sockets];
+    const sockets = [...this.#sockets.keys()];
     const closed = closeServer(server);
     this.#grace?.cancel();
     this.#grace = this.#parts.clock.timer(() => {
@@ -277,7 +289,9 @@ export class LoopbackListener {
 
   async #allGone() {
     // A socket leaves the set on `close`, so every socket in the set will still emit `close`.
-    await Promise.all([...this.#sockets].map((socket) => new Promise((resolve) => socket.once('close', resolve))));
+    await Promise.all(
+      [...this.#sockets.keys()].map((socket) => new Promise((resolve) => socket.once('close', resolve))),
+    );
   }
 }
 

@@ -18,8 +18,7 @@ import { request } from 'undici';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { calledAfterEach } from '../../support/opened.js';
 import { chromiumHint, chromiumPath, openChromium } from '../../support/programs/chromium.js';
-import { runProgram } from '../../support/programs/consumer.js';
-import { buildPackage, root } from '../../support/programs/programs.js';
+import { runHere } from '../../support/programs/doctor.js';
 import { until } from '../../support/until.js';
 
 const open = calledAfterEach();
@@ -238,11 +237,8 @@ describe('the admin handler', () => {
 });
 
 describe('evenkeel doctor --admin', () => {
-  const doctor = async (url: string) => {
-    await buildPackage();
-    const args = ['dist/cli/evenkeel.js', 'doctor', 'static:10.0.0.1:80', '--no-connect', '--admin', url];
-    return (await runProgram(process.execPath, args, root)).stdout;
-  };
+  const doctor = async (url: string): Promise<string> =>
+    (await runHere(['doctor', 'static:10.0.0.1:80', '--no-connect', '--admin', url])).stdout;
 
   it('reads the admin page, and says what is wrong with a page that is something else', async () => {
     await balancer();

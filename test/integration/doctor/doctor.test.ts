@@ -7,11 +7,19 @@ import type { AddressInfo } from 'node:net';
 import type { Readable } from 'node:stream';
 import { createServer as createTlsServer } from 'node:tls';
 import { fileURLToPath } from 'node:url';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createCertificate, type ServiceController } from '../../servers/index.js';
 import { DiscoveryWorld, reader } from '../../support/fixtures/discovery-world.js';
 import { LoopbackPods } from '../../support/pods/loopback-pods.js';
-import { asInDocs, type DoctorRun, RunningDoctor, startDoctor } from '../../support/programs/doctor.js';
+import {
+  asInDocs,
+  type DoctorRun,
+  environmentOf,
+  RunningDoctor,
+  runDoctor,
+  runHere,
+  startDoctor,
+} from '../../support/programs/doctor.js';
 import { freePort } from '../../support/programs/free-port.js';
 import { until } from '../../support/until.js';
 
@@ -37,8 +45,10 @@ afterAll(async () => {
 });
 beforeEach(async () => {
   [world, pods] = await Promise.all([DiscoveryWorld.create(), LoopbackPods.start(3)]);
+  for (const [name, value] of Object.entries(environmentOf(world))) vi.stubEnv(name, value);
 });
 afterEach(async () => {
+  vi.unstubAllEnvs();
   await world[Symbol.asyncDispose]();
   await pods[Symbol.asyncDispose]();
 });
@@ -68,7 +78,10 @@ function service(kind: 'headless' | 'cluster-ip', ready: readonly boolean[] = [t
   return controller;
 }
 
-const run = (target: string, ...more: readonly string[]): Promise<DoctorRun> => startDoctor(world, target, more).ended;
+/** In this process. As a program: its exit codes 0, 1 and 2, what it needs signals for, and --help. */
+const run = (target: string, ...more: readonly string[]): Promise<DoctorRun> => runDoctor(world, target, more);
+const runProgram = (target: string, ...more: readonly string[]): Promise<DoctorRun> =>
+  startDoctor(world, target, more).ended;
 
 /** Compares with the block under `<!-- doctor: name -->` in one of the pages. */
 function matchesDocs(name: string, { stdout, stderr }: DoctorRun): void {
@@ -85,7 +98,7 @@ function matchesDocs(name: string, { stdout, stderr }: DoctorRun): void {
 describe('evenkeel doctor', () => {
   it('exits with 0 when all is well', async () => {
     service('cluster-ip');
-    const result = await run('orders.shop:http');
+    const result = await runProgram('orders.shop:http');
     expect(result.code).toBe(0);
     matchesDocs('fine', result);
   });
@@ -98,6 +111,7 @@ describe('evenkeel doctor', () => {
         ...process.env,
         NODE_OPTIONS: '',
         KUBERNETES_SERVICE_HOST: '127.0.0.1',
+        KUBERNETES_SERVICE_PORT: '',
         EVENKEEL_ADMIN: String(adminPort),
       },
       stdio: ['ignore', 'pipe', 'inherit'],
@@ -200,7 +214,7 @@ describe('evenkeel doctor', () => {
   it('no permission, headless Service: 1, with the manifest', async () => {
     world.allow([]);
     service('headless');
-    const result = await run('orders.shop:http');
+    const result = await runProgram('orders.shop:http');
     expect(result.code).toBe(1);
     matchesDocs('no-permission', result);
   });
@@ -222,7 +236,7 @@ describe('evenkeel doctor', () => {
   });
 
   it('no such Service: 2', async () => {
-    const result = await run('odrers.shop:http');
+    const result = await runProgram('odrers.shop:http');
     expect(result.code).toBe(2);
     matchesDocs('no-service', result);
   });
@@ -486,14 +500,11 @@ describe('evenkeel doctor', () => {
   it('outside a pod: uses the name as it is written', async () => {
     service('headless');
     const target = `orders.shop.svc.cluster.local:${pods.port}`;
-    const result = await new RunningDoctor([
-      'doctor',
-      target,
-      '--dns-server',
-      world.dns.address,
-      '--allow-address',
-      'loopback',
-    ]).ended;
+    vi.unstubAllEnvs();
+    const result = await runHere([
+      ...['doctor', target],
+      ...['--dns-server', world.dns.address, '--allow-address', 'loopback'],
+    ]);
     expect(result.code).toBe(1);
     matchesDocs('laptop', result);
   });

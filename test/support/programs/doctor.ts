@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { main } from '../../../src/cli/main.js';
 import type { DiscoveryWorld } from '../fixtures/discovery-world.js';
 import type { LoopbackPods } from '../pods/loopback-pods.js';
 
@@ -11,12 +12,34 @@ export interface DoctorRun {
   readonly stderr: string;
 }
 
+/** What the environment of a pod of `world` says. */
+export function environmentOf({ api }: DiscoveryWorld): Readonly<Record<string, string>> {
+  return { KUBERNETES_SERVICE_HOST: '127.0.0.1', KUBERNETES_SERVICE_PORT: String(api.port) };
+}
+
+function argumentsOf(world: DiscoveryWorld, target: string, more: readonly string[]): readonly string[] {
+  const args = ['doctor', target, '--service-account', world.folder, '--dns-server', world.dns.address];
+  return [...args, '--cluster-domain', 'cluster.local', '--namespace', 'web', '--allow-address', 'loopback', ...more];
+}
+
 /** Runs the real program as a pod of `world` would. */
 export function startDoctor(world: DiscoveryWorld, target: string, more: readonly string[] = []): RunningDoctor {
-  const args = ['doctor', target, '--service-account', world.folder, '--dns-server', world.dns.address];
-  args.push('--cluster-domain', 'cluster.local', '--namespace', 'web', '--allow-address', 'loopback', ...more);
-  const env = { KUBERNETES_SERVICE_HOST: '127.0.0.1', KUBERNETES_SERVICE_PORT: String(world.api.port) };
-  return new RunningDoctor(args, env);
+  return new RunningDoctor(argumentsOf(world, target, more), environmentOf(world));
+}
+
+/** The same in this process, which has the environment of that pod: a program takes far longer to start than to answer. */
+export function runDoctor(world: DiscoveryWorld, target: string, more: readonly string[] = []): Promise<DoctorRun> {
+  return runHere(argumentsOf(world, target, more));
+}
+
+/** `evenkeel` with these arguments, in this process. */
+export async function runHere(args: readonly string[]): Promise<DoctorRun> {
+  const texts = { stdout: '', stderr: '' };
+  const to = (stream: 'stdout' | 'stderr') => (text: string) => {
+    texts[stream] += text;
+  };
+  const context = { write: to('stdout'), writeError: to('stderr'), signal: new AbortController().signal };
+  return { code: await main(args, context), ...texts };
 }
 
 export class RunningDoctor {
