@@ -214,6 +214,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: error messages'), () => {
 
   it('all connections in use: a caller waits up to its time limit, and only a limited number may wait', async () => {
     const replicas = create({ connectionLimit: 1, maxWaiting: 1, waitTimeoutMs: 1_000 });
+    await replicas.ready();
     const held = await replicas.getConnection();
     const first = failing(replicas.query('SELECT 1'));
     await until('the first waits', () => replicas.balancer.snapshot().waiting === 1);

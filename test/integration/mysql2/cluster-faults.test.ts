@@ -1,8 +1,15 @@
 import { type ObserverEvents, roundRobin, staticEndpoints } from 'evenkeel';
 import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from 'evenkeel/mysql2';
 import { createPoolCluster as createStockCluster } from 'mysql2/promise';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/databases/mariadb.js';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import {
+  application,
+  type Mariadb,
+  type MariadbWorld,
+  noMariadb,
+  startMariadbs,
+  titled,
+} from '../../support/databases/mariadb.js';
 import type { Readers } from '../../support/readers.js';
 import { until } from '../../support/until.js';
 import { PROOF, readers, report } from './support/traffic.js';
@@ -17,23 +24,26 @@ describe.skipIf(noMariadb)(titled('createPoolCluster when servers fail'), () => 
   let ejections: string[];
   let attempts: ObserverEvents['attemptEnded'][];
   let states: string[];
-  beforeEach(() => {
+  beforeAll(async () => {
+    world = await startMariadbs(3);
+  });
+  afterAll(async () => {
+    await world?.close();
+  });
+  beforeEach(async () => {
+    await world.renew();
     states = [];
     ejections = [];
     attempts = [];
   });
   afterEach(async () => {
     await cluster?.end();
-    await world?.close();
   });
-  const start = async (
-    servers: number,
-    more: Partial<PoolClusterOptions> = {},
-    args: readonly string[] = [],
-  ): Promise<void> => {
-    world = await startMariadbs(servers, { args });
+  /** Servers in use. */
+  const start = async (count: number, more: Partial<PoolClusterOptions> = {}): Promise<readonly Mariadb[]> => {
+    const servers = world.all.slice(0, count);
     cluster = createPoolCluster({
-      resolver: staticEndpoints(world.endpoints),
+      resolver: staticEndpoints(servers.map(({ endpoint }) => endpoint)),
       picker: roundRobin(),
       observer: {
         ejected: ({ endpoint }) => ejections.push(endpoint.key),
@@ -43,7 +53,8 @@ describe.skipIf(noMariadb)(titled('createPoolCluster when servers fail'), () => 
       ...application,
       ...more,
     });
-    await until('all are connected', () => ready() === servers);
+    await until('all are connected', () => ready() === count);
+    return servers;
   };
   const ready = (): number =>
     cluster.balancer.snapshot().endpoints.filter(({ state, suspect }) => state === 'ready' && !suspect).length;
@@ -71,9 +82,18 @@ describe.skipIf(noMariadb)(titled('createPoolCluster when servers fail'), () => 
   });
 
   it('connects again at once, and reports no failure, when the servers close idle connections', async () => {
-    await start(2, {}, ['--wait-timeout=2', '--interactive-timeout=2']);
-    const connectedOften = (): boolean => states.filter((state) => state === 'ready').length >= 6;
-    await until('every connection was closed and opened twice', connectedOften);
+    const closeIdleAfter = (seconds: number): Promise<unknown> => {
+      const timeouts = ['wait_timeout', 'interactive_timeout'].map((name) => `SET GLOBAL ${name} = ${seconds}`);
+      return Promise.all(world.all.map((server) => server.script(timeouts)));
+    };
+    await closeIdleAfter(2);
+    try {
+      await start(2);
+      const connectedOften = (): boolean => states.filter((state) => state === 'ready').length >= 6;
+      await until('every connection was closed and opened twice', connectedOften);
+    } finally {
+      await closeIdleAfter(28_800);
+    }
     expect(states).not.toContain('backoff');
     await cluster.query('SELECT 1');
     expect(ejections).toEqual([]);
@@ -101,15 +121,15 @@ describe.skipIf(noMariadb)(titled('createPoolCluster when servers fail'), () => 
   });
 
   it('recovers by itself after all servers were down; the stock PoolCluster does not', async () => {
-    await start(2, { waitTimeoutMs: 500, idempotent: true });
+    const servers = await start(2, { waitTimeoutMs: 500, idempotent: true });
     const stock = createStockCluster();
-    for (const { endpoint, name } of world.all) {
+    for (const { endpoint, name } of servers) {
       stock.add(name, { host: endpoint.address, port: endpoint.port, ...application });
     }
     await stock.of('*').query('SELECT 1');
     await cluster.query('SELECT 1');
 
-    await Promise.all(world.all.map((server) => server.kill()));
+    await Promise.all(servers.map((server) => server.kill()));
     // A statement sent before that is told of the connection it was lost on.
     await until('the client knows', () => ready() === 0);
     await expect(cluster.query('SELECT 1')).rejects.toMatchObject({ code: expect.stringMatching(/^EVENKEEL_/) });
@@ -120,7 +140,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster when servers fail'), () => 
         .query('SELECT 1')
         .catch(() => {});
 
-    await Promise.all(world.all.map((server) => server.start()));
+    await Promise.all(servers.map((server) => server.start()));
     await until('both are connected', () => ready() === 2);
     await cluster.query('SELECT 1');
     await expect(stock.of('*').query('SELECT 1')).rejects.toThrow(/Pool does not exist/i);

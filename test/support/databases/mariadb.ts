@@ -15,6 +15,8 @@ export interface Mariadb extends ServerProcess {
   /** Runs a statement as administrator. */
   // biome-ignore lint/suspicious/noExplicitAny: rows are what the statement makes them.
   sql(statement: string, values?: readonly unknown[]): Promise<any[]>;
+  /** Runs statements one after the other, as administrator, on one connection. */
+  script(statements: readonly string[]): Promise<void>;
   /** One of its counters, such as `Com_select`. */
   counter(name: string): Promise<number>;
   /** Connections of applications. */
@@ -28,6 +30,8 @@ export interface MariadbWorld extends AsyncDisposable {
   at(index: number): Mariadb;
   /** Starts one more. */
   add(): Promise<Mariadb>;
+  /** All as they were at the start, except that counters go on; only those that do not run are started again. */
+  renew(): Promise<void>;
   /** Removes one for good, with SIGTERM. */
   remove(server: Mariadb): Promise<void>;
   /** Ends all of them and removes their data. */

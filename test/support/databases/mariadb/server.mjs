@@ -66,10 +66,24 @@ export class MariadbServer extends RestartableServer {
 
   /** Runs a statement as administrator, on its own connection. @param {string} statement @param {unknown[]} [values] */
   async sql(statement, values = []) {
-    const connection = await createConnection({ host: this.address, port: this.port, ...admin });
-    try {
+    return this.#connected(async (connection) => {
       const [rows] = await connection.query(statement, values);
       return /** @type {any[]} */ (rows);
+    });
+  }
+
+  /** Runs statements one after the other, as administrator, on one connection. @param {readonly string[]} statements */
+  async script(statements) {
+    await this.#connected(async (connection) => {
+      for (const statement of statements) await connection.query(statement);
+    });
+  }
+
+  /** @template T @param {(connection: import('mysql2/promise').Connection) => Promise<T>} use @returns {Promise<T>} */
+  async #connected(use) {
+    const connection = await createConnection({ host: this.address, port: this.port, ...admin });
+    try {
+      return await use(connection);
     } finally {
       await connection.end();
     }

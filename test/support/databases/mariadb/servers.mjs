@@ -80,6 +80,21 @@ export class MariadbServers extends ServerGroup {
     return server;
   }
 
+  /** All as they were at the start, except that counters go on; only those that do not run are started again. */
+  async renew() {
+    const { database } = application;
+    const { init = [] } = this.#options;
+    // Users and what they may do outlast their database.
+    const renewed = [`DROP DATABASE IF EXISTS ${database}`, `CREATE DATABASE ${database}`, `USE ${database}`, ...init];
+    const again = async (/** @type {MariadbServer} */ server) => {
+      if (server.running) server.thaw();
+      else await server.start();
+      await server.setReadOnly(false);
+      await server.script(renewed);
+    };
+    await Promise.all(this.all.map(again));
+  }
+
   /** Removes one for good, with SIGTERM. @param {MariadbServer} server */
   async remove(server) {
     const index = this.all.indexOf(server);
