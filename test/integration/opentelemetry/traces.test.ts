@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/databases/mariadb.js';
 import {
   noPostgres,
+  type PostgresWorld,
   titled as onPostgres,
   application as postgres,
   startPostgres,
@@ -11,14 +12,20 @@ import { until } from '../../support/until.js';
 import { type EndedSpan, TracedWorld, Tree } from './support/world.js';
 
 let world: TracedWorld;
+let mariadbs: MariadbWorld | undefined;
+let databases: PostgresWorld | undefined;
 beforeAll(async () => {
-  world = await TracedWorld.start(2);
+  [world, mariadbs, databases] = await Promise.all([
+    TracedWorld.start(2),
+    noMariadb ? undefined : startMariadbs(2),
+    noPostgres ? undefined : startPostgres(0),
+  ]);
 });
 afterEach(async () => {
   await Promise.all(world.pods.map((_, index) => world.behave(index, {})));
 });
 afterAll(async () => {
-  await world?.[Symbol.asyncDispose]();
+  await Promise.all([mariadbs?.close(), databases?.close(), world?.[Symbol.asyncDispose]()]);
 });
 
 /** The names from a span up to the first of the trace. */
@@ -266,18 +273,10 @@ describe('over gRPC, with its official instrumentation', () => {
 });
 
 describe.skipIf(noMariadb)(titled('over MySQL, with its official instrumentation'), () => {
-  let databases: MariadbWorld;
-  beforeAll(async () => {
-    databases = await startMariadbs(2);
-  });
-  afterAll(async () => {
-    await databases?.close();
-  });
-
   it.each([true, false])(
     'a statement’s span is a child of its attempt, over connections opened before: %s',
     async (warm) => {
-      const pods = databases.endpoints.map((endpoint, index) => ({ ...endpoint, name: `mysql-${index}` }));
+      const pods = (mariadbs?.endpoints ?? []).map((endpoint, index) => ({ ...endpoint, name: `mysql-${index}` }));
       const calls = 12;
       const { spans, result } = await world.run('mysql', pods, { calls, warm, login: application });
       expect(result).toEqual(
@@ -310,9 +309,8 @@ describe.skipIf(noMariadb)(titled('over MySQL, with its official instrumentation
 
 describe.skipIf(noPostgres)(onPostgres('over PostgreSQL, with its official instrumentation'), () => {
   it('a statement’s span is a child of its attempt', async () => {
-    await using databases = await startPostgres(0);
     const calls = 12;
-    const { spans, result } = await world.run('pg', databases.endpoints, { calls, login: postgres });
+    const { spans, result } = await world.run('pg', databases?.endpoints ?? [], { calls, login: postgres });
     expect(result).toEqual(Array.from({ length: calls }, (_, index) => index));
     const statements = spans
       .of('pg')
@@ -350,7 +348,7 @@ describe('a long-lived connection', () => {
 
 describe('without other instrumentations', () => {
   it('the server’s span is a child of the attempt, which is a client span', async () => {
-    await using alone = await TracedWorld.start(2, {
+    await using alone = await world.withClient({
       INSTRUMENTATIONS: 'none',
       TRACES: JSON.stringify({ attemptKind: 'client' }),
     });
@@ -369,7 +367,7 @@ describe('without other instrumentations', () => {
 describe('the official instrumentations alone', () => {
   let alone: TracedWorld;
   beforeAll(async () => {
-    alone = await TracedWorld.start(2, { TRACES: 'off' });
+    alone = await world.withClient({ TRACES: 'off' });
   });
   afterAll(async () => {
     await alone?.[Symbol.asyncDispose]();
@@ -389,16 +387,14 @@ describe('the official instrumentations alone', () => {
   });
 
   it.skipIf(noMariadb)(titled('mysql2: each statement has its caller as parent'), async () => {
-    await using databases = await startMariadbs(2);
-    const { spans } = await alone.run('mysql', databases.endpoints, { calls: 12, login: application });
+    const { spans } = await alone.run('mysql', mariadbs?.endpoints ?? [], { calls: 12, login: application });
     const parents = spans.of('mysql2').map((span) => spans.parent(span)?.name);
     expect(parents.filter((name) => name?.startsWith('caller'))).toHaveLength(12);
     expect(parents).not.toContain(undefined);
   });
 
   it.skipIf(noPostgres)(onPostgres('pg: each statement has its caller as parent'), async () => {
-    await using databases = await startPostgres(0);
-    const { spans } = await alone.run('pg', databases.endpoints, { calls: 12, login: postgres });
+    const { spans } = await alone.run('pg', databases?.endpoints ?? [], { calls: 12, login: postgres });
     const parents = spans
       .of('pg')
       .filter(({ name }) => name.startsWith('pg.query'))

@@ -93,19 +93,32 @@ export class TracedWorld implements AsyncDisposable {
   readonly spans: EndedSpan[];
   readonly #client: Program;
 
-  private constructor(pods: readonly Program[], client: Program, spans: EndedSpan[]) {
+  readonly #owned: readonly Program[];
+
+  private constructor(pods: readonly Program[], client: Program, spans: EndedSpan[], owned: readonly Program[]) {
     this.pods = pods;
     this.#client = client;
     this.spans = spans;
+    this.#owned = owned;
   }
 
-  /** @param env Of the client: `TRACES` are options of `instrumentTraces`, or `off`; `INSTRUMENTATIONS` the official ones to use. */
-  static async start(count: number, env?: Record<string, string>): Promise<TracedWorld> {
+  static async start(count: number): Promise<TracedWorld> {
     const spans: EndedSpan[] = [];
-    const pods = await Promise.all(
-      Array.from({ length: count }, (_, index) => Program.start('pod.mjs', `orders-${index}`, spans)),
-    );
-    return new TracedWorld(pods, await Program.start('client.mjs', 'client', spans, env), spans);
+    const [client, ...pods] = await Promise.all([
+      Program.start('client.mjs', 'client', spans),
+      ...Array.from({ length: count }, (_, index) => Program.start('pod.mjs', `orders-${index}`, spans)),
+    ]);
+    return new TracedWorld(pods, client, spans, [client, ...pods]);
+  }
+
+  /**
+   * The same pods, and a client of another kind.
+   *
+   * @param env Of the client: `TRACES` are options of `instrumentTraces`, or `off`; `INSTRUMENTATIONS` the official ones to use.
+   */
+  async withClient(env: Record<string, string>): Promise<TracedWorld> {
+    const client = await Program.start('client.mjs', 'client', this.spans, env);
+    return new TracedWorld(this.pods, client, this.spans, [client]);
   }
 
   endpoints(protocol: 'http' | 'grpc'): object[] {
@@ -142,7 +155,7 @@ export class TracedWorld implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all([...this.pods, this.#client].map((program) => program.stop()));
+    await Promise.all(this.#owned.map((program) => program.stop()));
   }
 }
 
