@@ -1,7 +1,9 @@
-import { execFileSync, spawn } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { execFileSync, fork, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync } from 'node:fs';
 import { connect as dial } from 'node:net';
 import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { createConnection } from 'mysql2/promise';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -114,4 +116,16 @@ describe.skipIf(noMariadb)(titled('the process that started MariaDB servers'), (
     child.kill('SIGKILL');
     await until('its folder is gone', () => !existsSync(folder), 100_000);
   }, 240_000);
+
+  it('takes them with it also if it was killed before the keeper of the folder ran', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'evenkeel-kept-'));
+    const server = spawn('sleep', ['600']);
+    const ended = once(server, 'exit');
+    const keeper = fork(fileURLToPath(new URL('../../support/programs/keeper.cjs', import.meta.url)), [folder]);
+    keeper.send({ started: server.pid });
+    keeper.disconnect();
+    await once(keeper, 'exit');
+    expect(existsSync(folder)).toBe(false);
+    await ended;
+  });
 });

@@ -1,8 +1,10 @@
 /**
  * The keeper process of a `KeptFolder`. It outlives the process that started it, then kills servers that are still running and
  * removes their folder. It gets messages over IPC: `{ started: pid }`, `{ ended: pid }`; the end of IPC is the signal.
+ *
+ * No ES module, whose listeners would come after the end of a process that was killed early: that would be missed.
  */
-import { rmSync } from 'node:fs';
+const { rmSync } = require('node:fs');
 
 const [folder] = process.argv.slice(2);
 const pids = new Set();

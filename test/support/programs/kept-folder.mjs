@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-const program = fileURLToPath(new URL('keeper.mjs', import.meta.url));
+const program = fileURLToPath(new URL('keeper.cjs', import.meta.url));
 
 /** When this process ends, even if killed, a keeper process removes the folder and kills the servers in it. */
 export class KeptFolder {
