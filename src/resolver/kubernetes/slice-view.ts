@@ -136,14 +136,21 @@ export class SliceView implements Resolution, WatchSubscriber {
   }
 
   /**
-   * Reads what the Service says about who may call which endpoint. While that is unknown, endpoints are used as if there were no rule. Returns
+   * Reads what the Service says about who may call which endpoint. If that is unknown, endpoints are used as if there were no rule. Returns
    * whether the rules can be followed.
    */
   #knowRules(): boolean {
-    const { service } = this.#subscription;
-    // Whoever set NODE_NAME wants them followed. Elsewhere the object is read only where a port number needs it.
-    if (!this.#set.started && this.#options.place.nodeName !== undefined) service.want();
-    const { facts } = service.known;
+    const { service, slices } = this.#subscription;
+    if (this.#options.place.nodeName !== undefined) {
+      // Whoever set NODE_NAME wants them followed. Elsewhere the object is read only where a port number needs it.
+      service.want();
+      const { isCurrent, isOverdue } = service.known;
+      if (!this.#set.started && !isCurrent && !isOverdue) return false;
+    }
+    const { known } = service;
+    // A Service without slices was deleted: what it said holds for the endpoints that stay, and until the new one says something.
+    const holds = slices.size === 0 || !known.isCurrent;
+    const facts = known.facts ?? (holds ? this.#facts : undefined);
     this.#ruleFailure = this.#rules.failure(facts);
     if (this.#ruleFailure !== undefined) return false;
     const before = this.#facts;

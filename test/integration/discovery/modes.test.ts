@@ -131,6 +131,22 @@ describe('without permission', () => {
   });
 });
 
+it('a Service that is deleted for 6 s and created again keeps its pods, and says meanwhile that there is none', async () => {
+  const orders = service('cluster-ip', '10.0.0.1', '10.0.0.2');
+  const one = watch('orders.shop:80');
+  const both = '10.0.0.1:8080 10.0.0.2:8080';
+  await one.until('the pods', () => one.addresses === both);
+  orders.delete();
+  await one.until('the word', () => one.listener.errors.length > 0);
+  expect(one.listener.errors[0]?.message).toBe('there is no Service orders in the namespace shop');
+  const deletedMs = one.clock.now();
+  await one.until('6 s', () => one.clock.now() - deletedMs > 6_000);
+  service('cluster-ip', '10.0.0.1', '10.0.0.2');
+  await one.until('that it is over', () => one.listener.events.at(-1) === 'fresh');
+  expect(one.listener.events.filter((event) => !/^(fail|fresh)/.test(event))).toHaveLength(1);
+  expect([one.addresses, one.mode]).toEqual([both, 'slices']);
+});
+
 describe('a mistake in the target', () => {
   const said = (one: DiscoveryWatch): string | undefined => one.listener.errors.at(-1)?.message;
 

@@ -12,8 +12,8 @@ const pods = [
 let world: DiscoveryWorld;
 const watches: DiscoveryWatch[] = [];
 
-const watch = (): DiscoveryWatch => {
-  const started = world.watch('orders.shop:80');
+const watch = (target = 'orders.shop:80'): DiscoveryWatch => {
+  const started = world.watch(target);
   watches.push(started);
   return started;
 };
@@ -53,6 +53,29 @@ describe('internalTrafficPolicy: Local, read from the API server', () => {
     await one.until('the new pod of this node', () => one.addresses === '10.0.0.4:8080');
     expect(one.mode).toBe('slices');
   });
+
+  it.each(['orders.shop:80', 'orders.shop:http'])(
+    '%s: holds while the Service is deleted and created again: no pod of another node is ever listed',
+    async (target) => {
+      const orders = serviceWith({ internalTrafficPolicy: 'Local' });
+      const one = watch(target);
+      await one.until('the pod of this node', () => one.addresses === '10.0.0.1:8080');
+      const before = one.listener.events.length;
+      orders.delete();
+      await one.until('the word', () => one.listener.errors.length > 0);
+      serviceWith({ internalTrafficPolicy: 'Local' });
+      await one.until('that it is over', () => one.listener.events.at(-1) === 'fresh');
+      const reads = world.api.counts.gets;
+      say({ internalTrafficPolicy: 'Cluster' });
+      world.api.compact();
+      world.api.disturb('end');
+      await one.until(
+        'the next list and the object',
+        () => world.api.counts.gets > reads && (one.addresses?.length ?? 0) > 20,
+      );
+      expect(one.listener.events.slice(before).filter((event) => event.startsWith('10.'))).toHaveLength(1);
+    },
+  );
 
   it('is left to kube-proxy where the node is unknown', async () => {
     vi.stubEnv('NODE_NAME', undefined);
