@@ -7,6 +7,7 @@ import { type LoadRule, PluggedInRule, RuledLoad } from '../load/load-rule.js';
 import type { SubchannelState } from '../observe/observer.js';
 import type { Warnings } from '../observe/warnings.js';
 import type { Clock } from '../runtime/clock.js';
+import { ignoreRejection } from '../runtime/ignore-rejection.js';
 import type { Tracker } from '../stage/stage.js';
 import type { SubchannelOwner } from './subchannel-owner.js';
 import { Trackers } from './trackers.js';
@@ -110,12 +111,13 @@ export abstract class SubchannelCalls<C> {
     this.#isWatched = connection?.watchCapacity !== undefined;
     try {
       this.#updateLimit();
-      connection?.watchCapacity?.(() => {
+      const watched: unknown = connection?.watchCapacity?.(() => {
         if (this.#connection !== connection) return;
         const before = this.#limit;
         this.#updateLimit();
         if (this.#limit > before) this.capacityGained();
       });
+      ignoreRejection(watched);
     } catch (error) {
       this.#isWatched = false;
       this.#updateLimit();

@@ -1,6 +1,13 @@
 import { experimental, Metadata, status as statusCode } from '@grpc/grpc-js';
 import { type Balancer, outcomes, type PickOptions, type Priority } from '../../index.js';
-import { balancerDefaults, callLease, checkPriority, loadReportFormatHeader, notify } from '../kit/index.js';
+import {
+  balancerDefaults,
+  callLease,
+  checkPriority,
+  ignoreRejection,
+  loadReportFormatHeader,
+  notify,
+} from '../kit/index.js';
 import type { Admission, PickFailure } from './admission.js';
 import { type AttemptOwner, BalancedCall, type CallStatus, GrpcAttempt } from './balanced-call.js';
 import { pickInformationOf, previousAttempts } from './internals.js';
@@ -121,7 +128,10 @@ export class BalancerPicker implements experimental.Picker, AttemptOwner {
 
   #keyOf(key: CallKey, metadata: Metadata): string | undefined {
     try {
-      return key(metadata) ?? undefined;
+      const value = key(metadata) ?? undefined;
+      // An async function is a mistake, and its rejection must not end the process.
+      ignoreRejection(value);
+      return value;
     } catch (error) {
       // An error thrown here would reach the code that started the call, or a timer.
       notify(this.#balancer.observer, 'warned', { message: 'key threw; the call has no key', error });
@@ -132,6 +142,7 @@ export class BalancerPicker implements experimental.Picker, AttemptOwner {
   #priorityOf(metadata: Metadata): Priority | undefined {
     try {
       const priority = this.#options.priority?.(metadata);
+      ignoreRejection(priority);
       return priority === undefined ? undefined : checkPriority(priority);
     } catch (error) {
       notify(this.#balancer.observer, 'warned', { message: 'priority threw; the call has none', error });

@@ -295,6 +295,17 @@ describe('a function that is async by mistake, and rejects, ends no process:', (
     expect(fixture.balancer.snapshot().endpoints.map(({ state }) => state)).toEqual(['ready', 'ready']);
   });
 
+  it('`watchCapacity` of a connection', async () => {
+    const fixture: BalancerFixture = new BalancerFixture({
+      transport: {
+        connect: async (endpoint, signal) =>
+          Object.assign(await fixture.transport.connect(endpoint, signal), { watchCapacity: rejecting }),
+      },
+    });
+    await fixture.publish('10.0.0.1');
+    expect(fixture.balancer.pick()).toBeDefined();
+  });
+
   it('`retry.when`', async () => {
     const fixture = new BalancerFixture({ retry: { when: rejecting as never } });
     await fixture.publish('10.0.0.1');

@@ -6,6 +6,7 @@ import { type GrpcOptions, resolveGrpcOptions } from '../../../../src/adapter/gr
 import { EvenkeelPolicy } from '../../../../src/adapter/grpc-js/policy.js';
 import { Method } from '../../../../src/adapter/grpc-js/service-config.js';
 import { ResolveError } from '../../../../src/errors.js';
+import { fixed } from '../../../../src/limit/fixed.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';
 import { FakeResolver } from '../../../../src/testing/fake-resolver.js';
 import { seededRng } from '../../../../src/testing/seeded-rng.js';
@@ -335,4 +336,17 @@ describe('1,000 calls that wait', () => {
     await turns();
     expect(clock.timers).toBe(0);
   });
+});
+
+it('a key or priority that is async by mistake ends no process when it rejects', async () => {
+  const unhandled: unknown[] = [];
+  const note = (reason: unknown): void => void unhandled.push(reason);
+  process.on('unhandledRejection', note);
+  const rejecting = (async () => Promise.reject(new Error('broken'))) as never;
+  const channel = new FakeChannel({ key: rejecting, priority: rejecting, limit: fixed(10) });
+  await channel.publish('10.0.0.1');
+  const call = channel.call();
+  await turns();
+  process.off('unhandledRejection', note);
+  expect([call.placed, unhandled]).toEqual([1, []]);
 });
