@@ -33,7 +33,7 @@ export type Command = DoctorCommand | { readonly name: 'help' | 'version' };
 export const help = `Usage: evenkeel doctor <target> [options]
 
 doctor says what evenkeel finds behind a Service, what it would use, and what to change. Run it where your application runs:
-kubectl exec deploy/frontend -- npx evenkeel doctor orders.shop:http
+kubectl exec deploy/frontend -- npx --no evenkeel doctor orders.shop:http
 
 Targets
   orders.shop:http              a Service and its port, by name or number: finds the best way, as your application does
