@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { sectionOf, textOf } from '../../support/docs-page.js';
+import { textOf } from '../../support/docs-page.js';
 
 const readme = textOf('README.md');
 
