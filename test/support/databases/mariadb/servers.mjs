@@ -4,6 +4,7 @@
  */
 import { chmodSync, cpSync, mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { freePort } from '../../programs/free-port.mjs';
 import { ServerGroup, startGroup } from '../../programs/server-group.mjs';
 import { give, unprivileged } from '../../programs/unprivileged.mjs';
@@ -80,7 +81,7 @@ export class MariadbServers extends ServerGroup {
     return server;
   }
 
-  /** All as they were at the start, except that counters go on; only those that do not run are started again. */
+  /** All as they were at the start, except that counters go on; only those that do not run are started again. Clients have been closed. */
   async renew() {
     const { database } = application;
     const { init = [] } = this.#options;
@@ -89,6 +90,8 @@ export class MariadbServers extends ServerGroup {
     const again = async (/** @type {MariadbServer} */ server) => {
       if (server.running) server.thaw();
       else await server.start();
+      // Of those that were just closed it may not have heard.
+      while ((await server.connections()) > 0) await pause(5);
       await server.setReadOnly(false);
       await server.script(renewed);
     };
