@@ -3,13 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createCertificate } from '../../servers/index.js';
 import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/databases/mariadb.js';
-import {
-  buildPackage,
-  guidePrograms,
-  outputOf,
-  outputOfModule,
-  outputOfProgram,
-} from '../../support/programs/programs.js';
+import { buildPackage, guidePrograms, outputOf, outputOfProgram } from '../../support/programs/programs.js';
 
 const example = fileURLToPath(new URL('../../../examples/mysql', import.meta.url));
 const ownPoolCluster = readFileSync(`${example}/own-pool-cluster.js`, 'utf8');
@@ -80,7 +74,9 @@ describe.skipIf(noMariadb)(titled('the guide to MySQL'), () => {
       .replace('SELECT price, SLEEP(0.1) FROM items WHERE id = 7', 'SELECT @@server_id AS id, SLEEP(0.5)')
       .replace(/console\.log\(.*\)/, 'console.log(JSON.stringify(found.map(([[row]]) => row.id)))');
     const password = `process.env.MYSQL_PASSWORD = ${JSON.stringify(application.password)};`;
-    const ids: number[] = JSON.parse(await outputOfModule(`${password}\n${program}`, example));
+    const ids: number[] = JSON.parse(
+      await outputOfProgram({ source: `${password}\n${program}`, format: 'module' }, example),
+    );
     const counts = world.all.map(({ id }) => ids.filter((found) => found === id).length);
     expect(counts.reduce((sum, count) => sum + count, 0)).toBe(30);
     // A third each; where the machine is slow, a connection may be used twice.
@@ -101,7 +97,7 @@ describe.skipIf(noMariadb)(titled('the guide to MySQL'), () => {
       .replace(/console\.log\(.*\)/, 'console.log(found[0].reason?.message ?? found[0].value[0][0].Value)');
     const environment = `process.env.MYSQL_PASSWORD = ${JSON.stringify(application.password)};
       process.env.MYSQL_CA = ${JSON.stringify(authority.cert)};`;
-    expect(await outputOfModule(`${environment}\n${program}`, example)).toMatch(answer);
+    expect(await outputOfProgram({ source: `${environment}\n${program}`, format: 'module' }, example)).toMatch(answer);
   });
 
   it('Sequelize: connections opened one after the other are spread over two servers', async () => {
@@ -116,7 +112,9 @@ describe.skipIf(noMariadb)(titled('the guide to MySQL'), () => {
         console.log(JSON.stringify(ids));`,
       );
     const password = `process.env.MYSQL_PASSWORD = ${JSON.stringify(application.password)};`;
-    const ids: number[] = JSON.parse(await outputOfModule(`${password}\n${program}`, example));
+    const ids: number[] = JSON.parse(
+      await outputOfProgram({ source: `${password}\n${program}`, format: 'module' }, example),
+    );
     for (const { id } of world.all.slice(0, 2))
       expect(ids.filter((found) => found === id).length).toBeGreaterThanOrEqual(2);
   });
@@ -127,8 +125,7 @@ describe.skipIf(noMariadb)(titled('the guide to MySQL'), () => {
       "resolverFrom('mysql-read.shop:3306')",
       '{ watch: ({ update }) => (publish = update, { close() {} }) }',
     );
-    const stdout = await outputOfModule(
-      `process.env.MYSQL_PASSWORD = ${JSON.stringify(application.password)};
+    const source = `process.env.MYSQL_PASSWORD = ${JSON.stringify(application.password)};
       import { createEndpoint } from 'evenkeel';
       const all = ${JSON.stringify(world.endpoints)}.map(createEndpoint);
       let publish;
@@ -166,9 +163,8 @@ describe.skipIf(noMariadb)(titled('the guide to MySQL'), () => {
       held.release();
       await until(() => nodes.size === 2);
       await cluster.end();
-      console.log('done');`,
-      example,
-    );
+      console.log('done');`;
+    const stdout = await outputOfProgram({ source, format: 'module' }, example);
     expect(stdout).toBe('done\n');
     expect(await world.at(2).sql('SELECT COUNT(*) AS count FROM shop.orders')).toEqual([{ count: 1 }]);
   });

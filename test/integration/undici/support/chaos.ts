@@ -16,15 +16,13 @@ export interface ChaosParts {
   /** How long a caller waits who does not give up early, in ms; undefined = for ever. */
   readonly patienceMs: number | undefined;
   readonly disturbances: number;
-  /** How long after a disturbance calls may take to succeed again, in ms. */
-  readonly recoveryMs: number;
 }
 
 /**
  * Callers call, give up and pause at random, while pods reset and end their connections, freeze, die and come back.
  * After each disturbance calls have to succeed again; at the end every call has to end.
  */
-export async function chaos({ pods, rng, call, patienceMs, disturbances, recoveryMs }: ChaosParts): Promise<void> {
+export async function chaos({ pods, rng, call, patienceMs, disturbances }: ChaosParts): Promise<void> {
   const calm: PodBehaviour = { idleMs: 60, delayMs: 10 };
   for (const pod of pods.all) await pod.behave(calm);
   const chance = (share: number): boolean => rng.next() < share;
@@ -65,7 +63,7 @@ export async function chaos({ pods, rng, call, patienceMs, disturbances, recover
       pods.all[index] = await Pod.start({ name: pod.name, port: pod.port });
       await pods.at(index).behave(calm);
     }
-    await until('calls succeed again', () => succeeded > before + 20, recoveryMs);
+    await until('calls succeed again', () => succeeded > before + 20);
   }
 
   stopped = true;
