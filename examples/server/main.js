@@ -11,7 +11,10 @@ import { inFlight, staticEndpoints } from 'evenkeel';
 import { createDispatcher } from 'evenkeel/undici';
 
 const names = ['anna', 'bert', 'cleo'];
-const pods = names.map((name) => fork(new URL('pod.js', import.meta.url), { env: { ...process.env, POD_NAME: name } }));
+// Here callers never notice that a pod leaves: it serves on until a second signal.
+const pods = names.map((name) =>
+  fork(new URL('pod.js', import.meta.url), { env: { ...process.env, POD_NAME: name, DELAY_MS: '600000' } }),
+);
 const ports = await Promise.all(pods.map(async (pod) => (await once(pod, 'message'))[0].port));
 
 // What a pod reports to those who ask.

@@ -1,12 +1,14 @@
 // @ts-check
 /**
- * A pod: an ordinary node:http server that reports how busy it is, and shuts down in order. It processes one request at a time, for WORK_MS.
+ * A pod: an ordinary node:http server that reports how busy it is, and shuts down in order. It processes one request at a time, for WORK_MS. After
+ * SIGTERM it serves on for DELAY_MS.
  */
 import { createServer } from 'node:http';
 import { createBackend, gracefulShutdown } from 'evenkeel/server';
 
 const backend = createBackend();
 const workMs = Number(process.env.WORK_MS ?? 10);
+const delayMs = Number(process.env.DELAY_MS ?? 2_000);
 
 /** When the waiting work will be done. */
 let free = Promise.resolve();
@@ -19,7 +21,7 @@ const server = createServer(
   }),
 );
 // At SIGTERM it serves on until callers have noticed, then exits with 0.
-const shutdown = gracefulShutdown({ http: server });
+const shutdown = gracefulShutdown({ http: server, delayMs });
 
 server.listen(0, '127.0.0.1', () => {
   shutdown.ready();
