@@ -15,7 +15,7 @@ it('the DNS server as a program takes commands line by line, and ends with its i
     return JSON.parse(await next());
   };
   const address = (await next()).replace('listening ', '');
-  const client = new dns.Resolver({ timeout: 1_000, tries: 1 });
+  const client = new dns.Resolver({ timeout: 60_000, tries: 1 });
   client.setServers([address]);
 
   const service = { namespace: 'shop', name: 'orders', pods: [{ address: '10.0.0.1' }] };

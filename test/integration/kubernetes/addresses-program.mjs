@@ -34,10 +34,10 @@ async function startPod(/** @type {number} */ pod, /** @type {string[]} */ hosts
   };
 }
 
-/** Awaits a state, at most 20 s. */
+/** Awaits a state. */
 async function until(/** @type {string} */ what, /** @type {() => boolean | Promise<boolean>} */ holds) {
-  for (const endMs = Date.now() + 20_000; !(await holds()); ) {
-    if (Date.now() > endMs) throw new Error(`no ${what} in 20 s`);
+  for (const endMs = Date.now() + 120_000; !(await holds()); ) {
+    if (Date.now() > endMs) throw new Error(`no ${what} in 120 s`);
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
 }

@@ -26,7 +26,7 @@ function inNamespace(setUp: readonly string[], command: string): string[] {
 const add = (address: string): string => `ip addr add ${address} dev eth0${address.includes(':') ? ' nodad' : ''}`;
 const ipv6 = ['fd00::1', ...pods.map((pod) => `fd00::${10 + pod}`)].map((address) => add(`${address}/64`));
 const ipv4 = ['10.77.0.1', ...pods.map((pod) => `10.77.0.${10 + pod}`)].map((address) => add(`${address}/24`));
-const mayMake = spawnSync('unshare', inNamespace([...ipv4, ...ipv6], 'true'), { timeout: 20_000 }).status === 0;
+const mayMake = spawnSync('unshare', inNamespace([...ipv4, ...ipv6], 'true'), { timeout: 120_000 }).status === 0;
 const needs = 'it needs Linux with iproute2 and the permission to make network namespaces';
 
 async function run(world: 'ipv6' | 'dual', setUp: readonly string[]): Promise<Record<string, unknown>> {

@@ -23,7 +23,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster over TLS'), () => {
     cluster = createPoolCluster({
       resolver: staticEndpoints(world.endpoints),
       host: 'mysql-read.shop',
-      waitTimeoutMs: 10_000,
+      waitTimeoutMs: 120_000,
       ...application,
       ...options,
     });

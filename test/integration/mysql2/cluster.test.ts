@@ -259,7 +259,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: the shape of a mysql2 pool
 
   it('finds a frozen server by its health checks, before any call goes there', async () => {
     const replicas = create({
-      stages: [conditions(), activeHealth({ intervalMs: 50, timeoutMs: 1_000, unhealthyAfter: 2 }), panic()],
+      stages: [conditions(), activeHealth({ intervalMs: 50, timeoutMs: 3_000, unhealthyAfter: 2 }), panic()],
     });
     const suspect = (): boolean[] => replicas.balancer.snapshot().endpoints.map((endpoint) => endpoint.suspect);
     await until('all are connected', () => {

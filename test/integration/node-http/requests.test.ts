@@ -415,7 +415,7 @@ describe('a response head whose lines end in LF alone', () => {
         socket.end(),
       );
       const result = (agent: Agent, url: string): Promise<unknown> =>
-        send(agent, url, { insecureHTTPParser, timeout: 5_000 }).then(
+        send(agent, url, { insecureHTTPParser, timeout: 120_000 }).then(
           ({ status, body }) => `${status} ${body}`,
           ({ code }) => code,
         );

@@ -14,8 +14,8 @@ import { type Send, Tally, Traffic } from '../undici/support/traffic.js';
 import { running, send } from './support/request.js';
 import { over } from './support/traffic.js';
 
-const PODS = PROOF ? 10 : 3;
-const CALLERS = PROOF ? 64 : 24;
+const PODS = PROOF ? 10 : 2;
+const CALLERS = PROOF ? 64 : 12;
 const ROLLS = PROOF ? 3 : 1;
 const LIMIT_MS = 180_000;
 const plain = 'http://orders.shop:8080';
@@ -44,7 +44,7 @@ const start = async (
   orders = createAgent(target, { resolver: cluster.resolver(), ...options });
   await connected(orders.balancer, count);
 };
-const flows = async (traffic: Tally, count = 20 * CALLERS): Promise<void> => {
+const flows = async (traffic: Tally, count = 10 * CALLERS): Promise<void> => {
   const then = traffic.answered;
   await until('traffic flows', () => traffic.answered > then + count);
 };
@@ -66,7 +66,7 @@ describe('the spread', () => {
       const perPod = after.map((requests, index) => requests - (before[index] as number));
       return Math.max(...perPod) / (perPod.reduce((sum, requests) => sum + requests) / perPod.length);
     };
-    const requests = PROOF ? 100_000 : 1_500;
+    const requests = PROOF ? 100_000 : 600;
     const figures: Record<string, string> = {};
     const measure = async (what: string): Promise<void> => {
       const evenness = await share(requests);
