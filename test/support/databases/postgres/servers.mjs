@@ -123,7 +123,7 @@ export class PostgresServers extends ServerGroup {
 async function initOnce(folder, sockets, who) {
   if (postgresPath === undefined) throw new Error(`PostgreSQL is not installed: ${postgresHint}`);
   const fill = () => init(/** @type {string} */ (postgresPath), folder, sockets, who);
-  if (!(await madeOnce({ folder, program: postgresPath, kind: 'postgres', settings: 1, fill }))) return;
+  if (!(await madeOnce({ folder, program: postgresPath, kind: 'postgres', settings: 2, fill }))) return;
   chmodSync(folder, 0o700);
   give(folder, who);
 }
@@ -134,6 +134,8 @@ async function init(program, folder, sockets, who) {
   writeFileSync(secret, admin.password);
   give(secret, who);
   const how = ['-U', admin.user, `--pwfile=${secret}`, '-A', 'scram-sha-256', '-E', 'UTF8', '--locale=C', '--no-sync'];
+  // Each copy of a server would be filled up with 16 MB of log.
+  how.push('--wal-segsize=1');
   await run(programOf('initdb'), ['-D', folder, ...how], { ...who, cwd: '/' });
   appendFileSync(join(folder, 'postgresql.conf'), "include_if_exists = 'primary.conf'\n");
   const from = '127.0.0.0/8 scram-sha-256\n';
