@@ -6,7 +6,7 @@ import { Pods } from '../../support/pods/pods.js';
 import { PROOF } from './support/proof.js';
 
 const origin = 'http://orders.shop:8080';
-const CALLS = PROOF ? 1_000 : 300;
+const CALLS = PROOF ? 1_000 : 150;
 const WORKERS = 50;
 
 let pods: Pods;
