@@ -1,4 +1,4 @@
-import { type ChannelOptions, connectivityState, experimental, status } from '@grpc/grpc-js';
+import { type ChannelOptions, connectivityState, experimental, Metadata, status } from '@grpc/grpc-js';
 import {
   type Balancer,
   createBalancer,
@@ -40,7 +40,7 @@ export class EvenkeelPolicy implements experimental.LoadBalancer {
     const { service, closed } = channel;
     if (closed) {
       const refusal = new PickFailure(closedError(service), status.UNAVAILABLE, true);
-      return this.#cannot(refusal.details, { pick: () => refusal.result() });
+      return this.#cannot(refusal.details, () => refusal.result());
     }
     try {
       this.#running = new Running(this.#helper, channel);
@@ -63,11 +63,22 @@ export class EvenkeelPolicy implements experimental.LoadBalancer {
     return 'evenkeel';
   }
 
-  #cannot(details: string, picker: experimental.Picker = new experimental.UnavailablePicker({ details })): boolean {
-    this.#helper.updateState(connectivityState.TRANSIENT_FAILURE, picker, details);
+  #cannot(details: string, pick: experimental.Picker['pick'] = () => dropped(details)): boolean {
+    this.#helper.updateState(connectivityState.TRANSIENT_FAILURE, { pick }, details);
     // True means that the channel accepts the method configuration, so that calls get this far and learn why they fail.
     return true;
   }
+}
+
+/** The pick result by which a call ends. grpc-js would try another result's call again and again, without a pause, until its deadline. */
+function dropped(details: string): experimental.PickResult {
+  return {
+    pickResultType: experimental.PickResultType.DROP,
+    subchannel: null,
+    status: { code: status.UNAVAILABLE, details, metadata: new Metadata() },
+    onCallStarted: null,
+    onCallEnded: null,
+  };
 }
 
 /** One balancer and the channel it serves, until the channel goes idle. */
