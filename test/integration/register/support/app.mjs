@@ -1,6 +1,7 @@
 // An app that knows nothing of evenkeel: sends requests with one client, and prints which pods answered.
-//   node app.mjs <client> <url> <count>
-const [, , client, url, count = '30'] = process.argv;
+//   node app.mjs <client> <url>[,<url> …] [<count> | "until told" | "until 3 pods"]
+const [, , client, urls = '', count = '30'] = process.argv;
+const [url = ''] = urls.split(',');
 
 /** @type {Record<string, () => Promise<(url: string) => Promise<unknown>>>} */
 const clients = {
@@ -200,12 +201,14 @@ function grpcClient({ credentials, makeGenericClientConstructor }) {
 }
 
 const get = await clients[client]();
+const targets = urls.split(',');
 const pods = {};
 const failed = {};
+let begun = 0;
 let ended = 0;
 const one = async () => {
   try {
-    const { pod } = await get(url);
+    const { pod } = await get(targets[begun++ % targets.length]);
     pods[pod] = (pods[pod] ?? 0) + 1;
   } catch (error) {
     const code = error.code ?? error.cause?.code ?? error.message;
@@ -213,13 +216,18 @@ const one = async () => {
   }
   ended++;
 };
-// Until it is told to stop, or `count` times: ten at a time.
+// Until it is told to stop, or so many pods have answered, or `count` times: ten at a time.
 let isOver = false;
+const [, wanted] = /^until (\d+) pods$/.exec(count) ?? [];
+function isMore() {
+  if (wanted === undefined) return count === 'until told' || ended < Number(count);
+  return Object.keys(failed).length === 0 && Object.keys(pods).length < Number(wanted);
+}
 process.on('message', () => {
   isOver = true;
 });
 do await Promise.all(Array.from({ length: 10 }, one));
-while (!isOver && (count === 'until told' || ended < Number(count)));
+while (!isOver && isMore());
 console.log(JSON.stringify({ pods, failed }));
 if (process.connected) process.disconnect();
 // These keep their connections.
