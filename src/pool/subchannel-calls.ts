@@ -25,7 +25,8 @@ const POLLED = -1;
 /**
  * The part of a subchannel that calls touch: capacity, counters, load and trackers. It shares an object with the rest of the subchannel and
  * comes first in it, so that the fields of a pick, a start and an end share cache lines. With thousands of endpoints, most of the cost of a
- * pick is waiting for memory.
+ * pick is waiting for memory. For that reason alone it is a base class: as an object of its own behind the subchannel, a call took 1.7 times
+ * the CPU at 10,000 endpoints (1,246 ns to 732, the shortest of 8 runs each), and about as much as now at 1,000.
  */
 export abstract class SubchannelCalls<C> {
   /** Calls begun on the endpoint since it was added. */

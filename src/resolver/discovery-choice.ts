@@ -140,9 +140,10 @@ function waitOf({ sliceGraceMs }: ChoiceOptions, known: Known, last: Choice): Ch
   const { error } = slices;
   if (isFirstSlice && error === undefined && slices.endpoints !== undefined)
     return { until: 'first endpoints', ms: FIRST_SLICE_MS };
-  // If the API server is just unavailable, the last set stays in use while any endpoint of it can be connected to, also if the server refused access before: whether it still does is
-  // not known, and DNS, which learns of pods from the same server, knows no more. If it refuses access, that probably lasts, and after a
-  // while DNS knows more than the last set. A target that names a wrong Service or port is just as wrong for DNS.
+  // If the API server is just unavailable, the last set stays in use while any endpoint of it can be connected to, also if the server
+  // refused access before: whether it still does is not known, and DNS, which learns of pods from the same server, knows no more. If it
+  // refuses access, that probably lasts, and after a while DNS knows more than the last set. A target that names a wrong Service or port is
+  // just as wrong for DNS.
   if (last.mode === 'slices')
     return error?.permanent && !(error instanceof WrongTarget)
       ? { until: 'lasting refusal', ms: REFUSAL_LASTS_MS }
