@@ -85,38 +85,38 @@ const clients: Record<string, Send> = {
 describe.each(Object.entries(clients))('headers over %s', (_name, send) => {
   it('say how long the call will wait, and nothing without a deadline', async () => {
     expect(await send({})).not.toHaveProperty(DEADLINE);
-    const { [DEADLINE]: said } = await send({ deadlineMs: 5_000 });
+    const { [DEADLINE]: said } = await send({ deadlineMs: 50_000 });
     expect(Number(said)).toBeGreaterThan(0);
-    expect(Number(said)).toBeLessThanOrEqual(5_000);
+    expect(Number(said)).toBeLessThanOrEqual(50_000);
   });
 
   it('have the name that is configured, or are not sent', async () => {
-    const named = await send({ deadlineMs: 5_000, propagate: { deadlineHeader: 'X-Timeout' } });
-    expect(Number(named['x-timeout'])).toBeLessThanOrEqual(5_000);
+    const named = await send({ deadlineMs: 50_000, propagate: { deadlineHeader: 'X-Timeout' } });
+    expect(Number(named['x-timeout'])).toBeLessThanOrEqual(50_000);
     expect(named).not.toHaveProperty(DEADLINE);
-    expect(await send({ deadlineMs: 5_000, propagate: { deadlineHeader: false } })).not.toHaveProperty(DEADLINE);
+    expect(await send({ deadlineMs: 50_000, propagate: { deadlineHeader: false } })).not.toHaveProperty(DEADLINE);
   });
 
   it("never say more time than the caller's own header", async () => {
-    const { [DEADLINE]: shorter } = await send({ deadlineMs: 5_000 }, { [DEADLINE]: '40' });
+    const { [DEADLINE]: shorter } = await send({ deadlineMs: 50_000 }, { [DEADLINE]: '40' });
     expect(shorter).toBe('40');
-    const { [DEADLINE]: longer } = await send({ deadlineMs: 5_000 }, { 'X-Envoy-Expected-Rq-Timeout-Ms': '60000' });
-    expect(Number(longer)).toBeLessThanOrEqual(5_000);
+    const { [DEADLINE]: longer } = await send({ deadlineMs: 50_000 }, { 'X-Envoy-Expected-Rq-Timeout-Ms': '600000' });
+    expect(Number(longer)).toBeLessThanOrEqual(50_000);
   });
 
   it('say what is left of the request being served, and its priority', async () => {
-    const inherited = await send({ propagate: { context: context(3_000, 'critical') } });
-    expect(Number(inherited[DEADLINE])).toBeLessThanOrEqual(3_000);
+    const inherited = await send({ propagate: { context: context(30_000, 'critical') } });
+    expect(Number(inherited[DEADLINE])).toBeLessThanOrEqual(30_000);
     expect(inherited[PRIORITY]).toBe('critical');
     const own = await send({
-      deadlineMs: 2_000,
+      deadlineMs: 20_000,
       priority: () => 'sheddable',
-      propagate: { context: context(3_000, 'critical') },
+      propagate: { context: context(30_000, 'critical') },
     });
-    expect(Number(own[DEADLINE])).toBeLessThanOrEqual(2_000);
+    expect(Number(own[DEADLINE])).toBeLessThanOrEqual(20_000);
     expect(own[PRIORITY]).toBe('sheddable');
-    const less = await send({ deadlineMs: 60_000, propagate: { context: context(3_000) } });
-    expect(Number(less[DEADLINE])).toBeLessThanOrEqual(3_000);
+    const less = await send({ deadlineMs: 600_000, propagate: { context: context(30_000) } });
+    expect(Number(less[DEADLINE])).toBeLessThanOrEqual(30_000);
     expect(await send({ propagate: { context: { current: () => undefined } } })).not.toHaveProperty(DEADLINE);
     expect(await send({ propagate: { context: context(Number.NaN) } })).not.toHaveProperty(DEADLINE);
   });

@@ -1,4 +1,6 @@
-import { get } from 'node:http';
+import { once } from 'node:events';
+import { get, type IncomingMessage } from 'node:http';
+import { text } from 'node:stream/consumers';
 import axios from 'axios';
 import { type ObserverEvents, roundRobin, staticEndpoints, without } from 'evenkeel';
 import { type AgentOptions, createAgent, type HttpServiceAgent } from 'evenkeel/node-http';
@@ -88,8 +90,12 @@ describe('the deadline of a request over node:http', () => {
   });
 
   it('ends a response that has begun; that is not held against the pod', async () => {
-    const agent = await open({ deadlineMs: 1_000 });
-    await expect(send(agent, `${origin}/hang-body`)).rejects.toEqual(missed('127.0.0.1:', 'was still answering'));
+    const clock = new FakeClock();
+    const agent = await open({ deadlineMs: 1_000, clock });
+    const [response] = (await once(get(`${origin}/hang-body`, { agent }), 'response')) as [IncomingMessage];
+    const failed = expect(text(response)).rejects.toEqual(missed('127.0.0.1:', 'was still answering'));
+    await clock.advanceAsync(1_000);
+    await failed;
     await until('nothing runs', () => running(agent) === 0);
     expect(attempts.map(({ outcome }) => outcome.kind)).toEqual(['cancelled']);
   });
@@ -115,11 +121,14 @@ describe('the deadline of a request over node:http', () => {
   });
 
   it('does not cut an upgraded connection', async () => {
-    const agent = await open({ deadlineMs: 1_000 });
+    const clock = new FakeClock();
+    const agent = await open({ deadlineMs: 1_000, clock });
     const socket = new WebSocket('ws://orders.shop:8080/', { agent });
     await new Promise((resolve) => socket.once('open', resolve));
     // Another request of the same time, begun later, is over: so would be the deadline of the first.
-    expect(await codeOf(send(agent, `${origin}/hang`))).toBe('EVENKEEL_DEADLINE');
+    const failed = codeOf(send(agent, `${origin}/hang`));
+    await clock.advanceAsync(1_000);
+    expect(await failed).toBe('EVENKEEL_DEADLINE');
     expect(socket.readyState).toBe(WebSocket.OPEN);
     socket.terminate();
   });

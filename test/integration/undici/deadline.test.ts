@@ -73,10 +73,13 @@ describe.each([
   });
 
   it('ends a response that has begun; that is not held against the pod', async () => {
-    await open({ deadlineMs: 1_000, ...more });
+    const clock = new FakeClock();
+    await open({ deadlineMs: 1_000, clock, ...more });
     const { statusCode, body } = await orders.request({ path: '/hang-body', method: 'GET' });
     expect(statusCode).toBe(200);
-    await expect(body.text()).rejects.toEqual(missed('127.0.0.1:', 'was still answering'));
+    const failed = expect(body.text()).rejects.toEqual(missed('127.0.0.1:', 'was still answering'));
+    await clock.advanceAsync(1_000);
+    await failed;
     await until('nothing runs', () => inFlight() === 0);
     expect(attempts.map(({ outcome }) => outcome.kind)).toEqual(['cancelled']);
   });
@@ -106,10 +109,16 @@ describe('the deadline', () => {
   });
 
   it('names both pods of a hedged request', async () => {
-    await open({ deadlineMs: 400, hedge: { afterMs: 20 } });
-    await expect(orders.request({ path: '/hang', method: 'GET' })).rejects.toEqual(
+    const clock = new FakeClock();
+    await open({ deadlineMs: 400, hedge: { afterMs: 20 }, clock });
+    const before = await pods.total('requests');
+    const failed = expect(orders.request({ path: '/hang', method: 'GET' })).rejects.toEqual(
       missed('no answer from 127.0.0.1:', ' and no answer from 127.0.0.1:'),
     );
+    await clock.advanceAsync(20);
+    await until('both pods have it', async () => (await pods.total('requests')) === before + 2);
+    await clock.advanceAsync(380);
+    await failed;
     await until('nothing runs', () => inFlight() === 0);
   });
 
@@ -132,10 +141,15 @@ describe('the deadline', () => {
   });
 
   it('does not cut an upgraded connection', async () => {
-    await open({ deadlineMs: 1_000 });
+    const clock = new FakeClock();
+    await open({ deadlineMs: 1_000, clock });
     const { socket } = await orders.upgrade({ path: '/', protocol: 'echo' });
     // Another request of the same time, begun later, is over: so would be the deadline of the first.
-    await expect(orders.request({ path: '/hang', method: 'GET' })).rejects.toMatchObject({ code: 'EVENKEEL_DEADLINE' });
+    const failed = expect(orders.request({ path: '/hang', method: 'GET' })).rejects.toMatchObject({
+      code: 'EVENKEEL_DEADLINE',
+    });
+    await clock.advanceAsync(1_000);
+    await failed;
     socket.write('still there');
     const echoed = await new Promise((resolve) => socket.once('data', resolve));
     expect(String(echoed)).toBe('still there');
