@@ -58,11 +58,15 @@ describe.skipIf(noRedis)(titled('Redis replicas with TLS and users'), () => {
     for (const server of world.all) await until('nothing is left open', async () => (await server.connections()) === 0);
   });
 
+  const IMPATIENT = { waitTimeoutMs: 1_000 };
+  const refused = ({ balancer }: Replicas<object>): Promise<void> =>
+    until('no connection was to be had', () => balancer.snapshot().endpoints[0]?.state === 'backoff');
+
   type Open = (options: ReplicasOptions, how?: { tls?: boolean; target?: string }) => Promise<Replicas<object>>;
   const optionsOf = (options: ReplicasOptions, tls: boolean): ReplicasOptions => {
     const { address, port } = world.at(1).endpoint;
     const resolver = staticEndpoints([{ address, port: tls ? (tlsPorts.get(world.at(1)) as number) : port }]);
-    return { resolver, role: 'replica', waitTimeoutMs: 2_000, ...options };
+    return { resolver, role: 'replica', waitTimeoutMs: 120_000, ...options };
   };
   const withIoredis: Open = async (options, { tls = false, target = 'redis-replicas.shop:6379' } = {}) => {
     const primary = new Redis({
@@ -94,13 +98,15 @@ describe.skipIf(noRedis)(titled('Redis replicas with TLS and users'), () => {
 
     it("dials the pod and checks the Service's name", async () => {
       expect(await read(await open({}, { tls: true }))).toBe('seven');
-      const elsewhere = await open({}, { tls: true, target: 'other.shop:6379' });
+      const elsewhere = await open(IMPATIENT, { tls: true, target: 'other.shop:6379' });
+      await refused(elsewhere);
       await expect(read(elsewhere)).rejects.toMatchObject({ message: expect.stringContaining('other.shop') });
     });
 
     it('refuses a certificate of an unknown authority', async () => {
       const tls = { tls: { ca: ofReplica.cert }, socket: { ca: ofReplica.cert } };
-      const replicas = await open({ clientOptions: tls }, { tls: true });
+      const replicas = await open({ clientOptions: tls, ...IMPATIENT }, { tls: true });
+      await refused(replicas);
       await expect(read(replicas)).rejects.toMatchObject({ message: expect.stringMatching(/certificate/) });
     });
 
@@ -138,9 +144,11 @@ describe.skipIf(noRedis)(titled('Redis replicas with TLS and users'), () => {
     });
 
     it('reports that a password function failed, or a password is wrong', async () => {
-      const failing = await open({ clientOptions: () => Promise.reject(new Error('no vault')) });
+      const failing = await open({ clientOptions: () => Promise.reject(new Error('no vault')), ...IMPATIENT });
+      await refused(failing);
       await expect(read(failing)).rejects.toThrow('no vault');
-      const wrong = await open({ clientOptions: () => ({ password: 'wrong' }) });
+      const wrong = await open({ clientOptions: () => ({ password: 'wrong' }), ...IMPATIENT });
+      await refused(wrong);
       await expect(read(wrong)).rejects.toThrow('WRONGPASS');
     });
   });
