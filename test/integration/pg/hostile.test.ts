@@ -53,7 +53,8 @@ describe.skipIf(noPostgres)(titled('createPool under strain'), () => {
   it('waits for a connection at a full server, also without any connection yet, and gives up in time', async () => {
     const all = open({ max: 9 });
     const clients = await Promise.all(Array.from({ length: 9 }, () => all.connect()));
-    const impatient = open({ waitTimeoutMs: 3_000 });
+    const impatient = open({ waitTimeoutMs: 1_000 });
+    await until('it was refused', () => impatient.balancer.snapshot().endpoints[0]?.state === 'backoff');
     const refused = await impatient.query('SELECT 1').catch((error) => error);
     expect(refused).toMatchObject({
       code: 'EVENKEEL_NOT_READY',

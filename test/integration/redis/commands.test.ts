@@ -283,6 +283,7 @@ describe.skipIf(noRedis)(titled('a client of ioredis with replicas'), () => {
       clientOptions: { password: 'wrong' },
     });
     opened.push(replicas);
+    await until('it was refused', () => replicas.balancer.snapshot().endpoints[0]?.state === 'backoff');
     const error = await replicas.client.get('shop:item').catch((cause) => cause);
     expect(isEvenkeelError(error)).toBe(true);
     expect(String(error)).toContain('WRONGPASS');

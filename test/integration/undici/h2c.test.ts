@@ -294,7 +294,7 @@ describe.runIf(carriesHttp2)(
     const answer = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok';
 
     /** What each connection receives first is its preface or its request. */
-    const start = async (preface: (socket: Socket) => void): Promise<void> => {
+    const start = async (preface: (socket: Socket) => void, limits: DispatcherOptions = {}): Promise<void> => {
       received = [];
       server = createServer((socket) => {
         socket.on('error', () => {});
@@ -310,8 +310,7 @@ describe.runIf(carriesHttp2)(
       orders = createDispatcher(origin, {
         resolver: staticEndpoints([{ address: '127.0.0.1', port }]),
         useH2c: true,
-        pool: { connectTimeoutMs: 300 },
-        waitTimeoutMs: 1_000,
+        ...limits,
       });
     };
     afterEach(async () => {
@@ -332,7 +331,7 @@ describe.runIf(carriesHttp2)(
     });
 
     it('and is silent is not connected to, within its time', async () => {
-      await start(() => {});
+      await start(() => {}, { pool: { connectTimeoutMs: 300 }, waitTimeoutMs: 1_000 });
       await expect(orders.request({ path: '/', method: 'GET' })).rejects.toMatchObject({ code: 'EVENKEEL_NOT_READY' });
       expect(received.every((line) => line === 'PRI * HTTP/2.0')).toBe(true);
       await until(
