@@ -87,7 +87,8 @@ describe('the image that deploy/ mounts into pods', () => {
           KUBERNETES_SERVICE_PORT: String(world.api.port),
           EVENKEEL_CONFIG: config,
         };
-        const args = ['--require', join(image, 'register.cjs'), 'app.mjs', client, 'http://orders.shop:8080/'];
+        const app = ['app.mjs', client, 'http://orders.shop:8080/', 'until 3 pods'];
+        const args = ['--require', join(image, 'register.cjs'), ...app];
         const { stdout, stderr } = await runProgram(process.execPath, args, folder, env);
         expect(stderr).toBe('');
         const { pods: seen, failed } = JSON.parse(stdout) as { pods: object; failed: object };

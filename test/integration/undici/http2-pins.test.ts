@@ -2,10 +2,11 @@ import { beforeAll, expect, it } from 'vitest';
 import { buildPackage, outputOf } from '../../support/programs/programs.js';
 
 /**
- * The most of 500 requests that one of five pods may get. Through a Service the busiest of them usually gets 115 to 160 with HTTP/1.1,
- * and 460 with HTTP/2.
+ * The most of 500 requests that one of five pods may get: with round robin its fifth, and otherwise no more than if each request drew
+ * its pod at random. Then the busiest one gets more than 140, which is 4.5 standard deviations, once in 50,000 runs. Through a Service it
+ * usually gets 115 to 160 with HTTP/1.1, and 460 with HTTP/2.
  */
-const most = { 'HTTP/1.1': 112, 'HTTP/2.0': 140, roundRobin: 103 };
+const most = { random: 140, roundRobin: 103 };
 
 beforeAll(buildPackage);
 
@@ -25,7 +26,7 @@ it('examples/http2-pins: requests are spread evenly over five pods, with HTTP/2 
   for (const row of ours) {
     const spoken = row.includes('evenkeel, HTTP/2') ? 'HTTP/2.0' : 'HTTP/1.1';
     expect(row).toContain(` ${spoken} `);
-    const limit = row.includes('roundRobin()') ? most.roundRobin : most[spoken];
+    const limit = row.includes('roundRobin()') ? most.roundRobin : most.random;
     expect(Math.max(...countsOf(row)), row).toBeLessThanOrEqual(limit);
   }
 });

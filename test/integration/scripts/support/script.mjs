@@ -14,6 +14,8 @@ import { staticEndpoints } from 'evenkeel';
 
 const [name, given] = process.argv.slice(2);
 const { ports, login, losses, parallel: PARALLEL } = JSON.parse(given);
+/** A healthy server takes long to answer on a busy machine. */
+const patient = { waitTimeoutMs: 120_000, pool: { connectTimeoutMs: 60_000 } };
 const resolver = staticEndpoints(ports.map((port) => ({ address: '127.0.0.1', port })));
 
 /** A read that takes a while. */
@@ -76,7 +78,7 @@ const entryPoints = {
   },
   async mysql2() {
     const { createPoolCluster } = await import('evenkeel/mysql2');
-    const cluster = createPoolCluster({ resolver, ...login, connectionLimit: 4 });
+    const cluster = createPoolCluster({ resolver, ...login, ...patient, connectionLimit: 4 });
     const call = () => cluster.query('SELECT SLEEP(0.01)');
     return {
       call,
@@ -89,7 +91,7 @@ const entryPoints = {
   },
   async 'mysql2 transactions'() {
     const { createPoolCluster } = await import('evenkeel/mysql2');
-    const cluster = createPoolCluster({ resolver, ...login, connectionLimit: 4 });
+    const cluster = createPoolCluster({ resolver, ...login, ...patient, connectionLimit: 4 });
     const call = async () => {
       const connection = await cluster.getConnection();
       try {
@@ -113,19 +115,19 @@ const entryPoints = {
   },
   async pg() {
     const { createPool } = await import('evenkeel/pg');
-    const pool = createPool({ resolver, ...login, max: 4 });
+    const pool = createPool({ resolver, ...login, ...patient, max: 4 });
     pool.on('error', () => {});
     return { call: () => pool.query('SELECT pg_sleep(0.01)'), cut: () => terminateAll(pool) };
   },
   async 'pg transactions'() {
     const { createPool } = await import('evenkeel/pg');
-    const pool = createPool({ resolver, ...login, max: 4 });
+    const pool = createPool({ resolver, ...login, ...patient, max: 4 });
     pool.on('error', () => {});
     return { call: () => transaction(pool, (client) => client.release()), cut: () => terminateAll(pool) };
   },
   async 'pg, connections given back for good'() {
     const { createPool } = await import('evenkeel/pg');
-    const pool = createPool({ resolver, ...login, max: 4, maxUses: 3 });
+    const pool = createPool({ resolver, ...login, ...patient, max: 4, maxUses: 3 });
     pool.on('error', () => {});
     let calls = 0;
     const release = [
