@@ -10,7 +10,7 @@ let synced = 0;
 /** @param {number} index */
 function follow(index) {
   const options = { namespace: 'shop', service: `orders-${index}`, apiServer, credentials: { ca } };
-  endpointSlices({ ...options, keepsProcessAlive: true }).watch({ update: done, fail() {}, fresh() {} }, context);
+  endpointSlices(options).watch({ update: done, fail() {}, fresh() {} }, context);
 }
 
 function done() {
