@@ -41,8 +41,11 @@ const MAX_MOVES = 100;
  * After `stop` no attempt follows; one that is running still has to be ended by the protocol.
  */
 export class Attempts<C> implements SharedAttempts<C> {
+  /** How many attempts the call has made. */
   made = 0;
+  /** How often it moved to another endpoint without one. */
   moves = 0;
+  /** The endpoints of its attempts; undefined until one has failed. */
   tried: TriedEndpoints<C> | undefined = undefined;
   /** What this call has tried so far: this object itself, unless the call is hedged. */
   readonly shared: SharedAttempts<C>;

@@ -101,14 +101,10 @@ it('moving from the cluster IP to EndpointSlices and back fails no request', asy
   };
   const running = [traffic(), traffic(), traffic(), traffic()];
   const passUntil = (what: string, condition: () => boolean): Promise<void> =>
-    until(
-      what,
-      () => {
-        clock?.advance(100);
-        return condition();
-      },
-      30_000,
-    );
+    until(what, () => {
+      clock?.advance(100);
+      return condition();
+    });
   await passUntil('the cluster IP', () => modes.length === 1 && sent > 100);
   world.allow(reader);
   await passUntil('the climb', () => modes.at(-1) === 'slices');
