@@ -46,6 +46,9 @@ const cores = availableParallelism();
  */
 const pure = { maxWorkers: cores, isolate: false };
 
+/** On a busy machine a time-out of a client library, or of the system, can pass while a test waits. What passes at its second try is named. */
+const realServers = { retry: 1 };
+
 /**
  * Each file starts processes of its own and waits for them about half of its time. There are ports for eight
  * (test/support/programs/free-port.mjs). A worker loads the package once, and its pods serve one file after the other.
@@ -54,6 +57,7 @@ const waiting = {
   maxWorkers: Math.min(2 * cores, 8),
   isolate: false,
   sequence: { groupOrder: 1 },
+  ...realServers,
 };
 
 /** Those that need a process of their own: a cluster under load in each, which they judge, or what grpc-js reads when it is loaded. */
@@ -79,6 +83,7 @@ const config: ReturnType<typeof defineConfig> = defineConfig({
       project('playground', alone, {
         // One at a time.
         fileParallelism: false,
+        ...realServers,
         sequence: { groupOrder: 2 },
         testTimeout: 300_000,
         hookTimeout: 300_000,

@@ -2,7 +2,7 @@
  * A reporter for vitest that appends one line of JSON per event to a file, at once: `check.mjs` counts from it, and sees what still
  * ran when the tests stop making progress.
  *
- * Lines: `{ event: 'start' | 'end', project, file }`, and per test `{ event: 'test', project, file, titles, fullName, status, note, error }`.
+ * Lines: `{ event: 'start' | 'end', project, file }`, and per test `{ event: 'test', project, file, titles, fullName, status, flaky, note, error }`.
  */
 import { appendFileSync } from 'node:fs';
 import { relative } from 'node:path';
@@ -24,7 +24,8 @@ export default class CheckReporter {
     const titles = [];
     for (let suite = test.parent; suite.type === 'suite'; suite = suite.parent) titles.unshift(suite.name);
     const fullName = test.fullName.replaceAll(' > ', ' ');
-    this.#write('test', test.module, { titles, fullName, status: state, note, error: errors?.[0]?.message });
+    const { flaky } = test.diagnostic() ?? {};
+    this.#write('test', test.module, { titles, fullName, status: state, flaky, note, error: errors?.[0]?.message });
   }
 
   onTestModuleEnd(module) {
@@ -70,6 +71,7 @@ function totals(events, root) {
       ...running.map((file) => `${relative(root, file)}: did not end`),
       ...unexplained.map(({ fullName }) => `${fullName}: does not run, and does not say why`),
     ],
+    flaky: tests.filter(({ flaky }) => flaky).map(({ file, fullName }) => `${relative(root, file)} > ${fullName}`),
     notRun: groupsOf(skipped.filter((test) => !unexplained.includes(test))),
   };
 }

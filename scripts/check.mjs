@@ -133,7 +133,7 @@ async function runTests(meant) {
     meant.map(({ name }) => name),
   );
   let wrong = 0;
-  for (const { project, passed: good, failures, notRun } of results) {
+  for (const { project, passed: good, failures, flaky, notRun } of results) {
     const isGood = failures.length === 0 && good + notRun.length > 0;
     const counts = [
       `${good} passed`,
@@ -143,6 +143,7 @@ async function runTests(meant) {
     print(isGood, project, counts.filter(Boolean).join(', '));
     // First of all: a log may be cut.
     for (const line of failures) console.log(`          failed: ${line}`);
+    for (const line of flaky) console.log(`          flaky, passed at its second try: ${line}`);
     for (const line of notRun) console.log(`          not run: ${line}`);
     passed += good;
     wrong += isGood ? 0 : Math.max(failures.length, 1);

@@ -28,6 +28,11 @@ test('a file that does not load and a test that is skipped without a reason are 
   });
 });
 
+test('a test that passed at its second try counts as passed, and is named', () => {
+  const text = line({ event: 'test', file: '/r/a.test.ts', titles: [], fullName: 'x', status: 'passed', flaky: true });
+  expect(read(text)).toMatchObject({ passed: 1, failures: [], flaky: ['a.test.ts > x'] });
+});
+
 test('each project has its own count', () => {
   const text =
     passed('/r/a.test.ts', 'one') +
