@@ -5,9 +5,9 @@ import { buildPackage, guidePrograms, outputOfProgram } from '../../support/prog
 // Those of client libraries: test/integration/node-http/service-clients.test.ts.
 const programs = guidePrograms('http').filter(({ heading }) => heading !== 'Client libraries');
 const expected: Readonly<Record<string, readonly RegExp[]>> = {
-  '# HTTP: undici and fetch': [/^200 \{.*42/s, /200 \{.*43/s],
-  '# HTTP: undici and fetch, with require': [/^200 \{.*42/s, /200 \{.*43/s],
-  'A dedicated `fetch`': [/^200\n200\n$/],
+  '# HTTP: undici and fetch': [/^200\n200\n$/],
+  'A dispatcher': [/^200 \{.*42/s, /200 \{.*43/s],
+  'A dispatcher, with require': [/^200 \{.*42/s, /200 \{.*43/s],
   'What is retried': [/\/v1\/orders/],
   'Sticky routing': [/^200\n$/],
   'Waiting, errors, aborts': [/^TimeoutError\n/, /state: 'ready', inFlight: 0/, /EVENKEEL_CLOSED\n$/],
