@@ -2,7 +2,9 @@ import type { AddressInfo, Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import type { Clock, Timer } from '../../index.js';
 
-type Later = 'setNoDelay' | 'setKeepAlive' | 'setTimeout' | 'ref' | 'unref';
+type Later = 'setNoDelay' | 'setKeepAlive' | 'setTimeout' | 'setTypeOfService' | 'ref' | 'unref';
+/** Node 24 added these in a minor version. */
+type NewerSocket = Socket & { getTypeOfService?(): number };
 
 /**
  * A stream that exists before its socket does, for libraries that need one synchronously. A socket cannot be replaced once it is handed
@@ -21,6 +23,7 @@ export class ConnectingSocket extends Duplex {
   readonly #clock: Clock;
   /** Measures the timeout while there is no socket yet; later the socket measures it. */
   #timer: Timer | undefined;
+  #typeOfService = 0;
 
   constructor(connect: (signal: AbortSignal) => Promise<Socket>, clock: Clock) {
     // As with a socket, this stream ends its own side when the other side ends.
@@ -129,6 +132,19 @@ export class ConnectingSocket extends Duplex {
     return this.#later('setTimeout', ms);
   }
 
+  /** On a Node without it, it does nothing. */
+  setTypeOfService(tos: number): this {
+    // Here, because the socket that would refuse it comes later.
+    if (!(Number.isInteger(tos) && tos >= 0 && tos <= 255))
+      throw new RangeError('tos must be an integer from 0 to 255');
+    this.#typeOfService = tos;
+    return this.#later('setTypeOfService', tos);
+  }
+
+  getTypeOfService(): number {
+    return (this.#socket as NewerSocket | undefined)?.getTypeOfService?.() ?? this.#typeOfService;
+  }
+
   ref(): this {
     return this.#later('ref');
   }
@@ -207,7 +223,7 @@ export class ConnectingSocket extends Duplex {
 
   #later(name: Later, ...settings: unknown[]): this {
     const apply = (socket: Socket): void => {
-      (socket[name] as (...args: unknown[]) => void)(...settings);
+      (socket as unknown as { [name in Later]?: (...args: unknown[]) => void })[name]?.(...settings);
     };
     if (this.#socket === undefined) this.#waiting.push(apply);
     else apply(this.#socket);

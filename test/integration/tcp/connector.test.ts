@@ -281,6 +281,10 @@ describe('createConnection', () => {
     const opening = { ...none, pending: true, connecting: true, readyState: 'opening' };
     expect(shown()).toEqual({ ...opening, bytesWritten: 0, bufferSize: 0 });
     expect([stream.localPort, stream.remoteFamily, stream.address()]).toEqual([undefined, undefined, {}]);
+    // Node 24 and 26 have these methods, the types of Node 20 do not.
+    const typed = stream as unknown as { setTypeOfService(tos: number): typeof typed; getTypeOfService(): number };
+    expect(() => typed.setTypeOfService(256)).toThrow(RangeError);
+    expect(typed.setTypeOfService(16).getTypeOfService()).toBe(16);
     stream.write('early');
     expect(shown()).toEqual({ ...opening, bytesWritten: 5, bufferSize: 5 });
     const told: string[] = [];
@@ -291,6 +295,7 @@ describe('createConnection', () => {
     });
     await until('it came back', () => text === 'a\nearly');
     expect(told).toEqual(['connected']);
+    expect(typed.getTypeOfService()).toBe(16);
     stream.setTimeout(60_000);
     const isOpen = { pending: false, connecting: false, readyState: 'open', bytesRead: 7, timeout: 60_000 };
     expect(shown()).toEqual({ ...isOpen, bytesWritten: 5, bufferSize: 0 });
