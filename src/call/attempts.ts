@@ -43,9 +43,9 @@ const MAX_MOVES = 100;
 export class Attempts<C> implements SharedAttempts<C> {
   /** How many attempts the call has made. */
   made = 0;
-  /** How often it moved to another endpoint without one. */
+  /** How many of its attempts moved to another endpoint because nothing was sent. */
   moves = 0;
-  /** The endpoints of its attempts; undefined until one has failed. */
+  /** The endpoints on which the call was tried; undefined before the first failure. */
   tried: TriedEndpoints<C> | undefined = undefined;
   /** What this call has tried so far: this object itself, unless the call is hedged. */
   readonly shared: SharedAttempts<C>;

@@ -135,8 +135,9 @@ export class ConnectingSocket extends Duplex {
   /** On a Node without it, it does nothing. */
   setTypeOfService(tos: number): this {
     // Here, because the socket that would refuse it comes later.
-    if (!(Number.isInteger(tos) && tos >= 0 && tos <= 255))
-      throw new RangeError('tos must be an integer from 0 to 255');
+    if (!(Number.isInteger(tos) && tos >= 0 && tos <= 255)) {
+      throw Object.assign(new RangeError('tos must be an integer from 0 to 255'), { code: 'ERR_OUT_OF_RANGE' });
+    }
     this.#typeOfService = tos;
     return this.#later('setTypeOfService', tos);
   }

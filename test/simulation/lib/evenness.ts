@@ -139,7 +139,7 @@ const rolled = even(
       });
     },
   }),
-  // Each of the ten has a part of the time: the busiest is above a fifth of the mean of ten by chance alone.
+  // Old and new pods, of which five are there at any time; each has a part of its time only.
   5,
 );
 

@@ -78,12 +78,12 @@ export interface AppInterceptor extends AsyncDisposable {
  * await services.close();
  */
 export function appInterceptor(options: AppInterceptorOptions = {}): AppInterceptor {
+  checkRuntime('appInterceptor');
   return interceptorWith(resolveServiceOptions(options));
 }
 
 /** Creates the interceptor of `appInterceptor` for options that are checked. */
 export function interceptorWith(options: ResolvedAppOptions<ServiceOptions>): AppInterceptor {
-  checkRuntime('appInterceptor');
   const router = new ServiceRouter(options, {
     opened: () => {},
     drained: () => {},
